@@ -1,0 +1,1 @@
+"""The compiler: rule files and ontologies in, constraint packs and diagnostics out."""

@@ -1,0 +1,43 @@
+"""A diagnostic is data first, text second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Span:
+    """A stretch of a file: lines and columns count from 1, the end column is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Related:
+    """A second place that a diagnostic speaks of, with what is to be seen there."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One problem, said once.
+
+    Attributes:
+        code: stable, a key of `CODES`. message: one sentence. help: what to do, one sentence, or "".
+    """
+
+    code: str
+    severity: Severity
+    span: Span
+    message: str
+    help: str = ""
+    related: tuple[Related, ...] = ()

@@ -1,0 +1,1 @@
+"""fedkg: rules and knowledge graphs that federated learning obeys."""

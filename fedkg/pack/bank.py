@@ -1,0 +1,65 @@
+"""A bank: one skeleton and the typed columns of all its rows.
+
+Letters: R rows, s slots of the skeleton, p parameters of the skeleton, k key columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from fedkg.pack.formulas import Formula
+
+FORMULA: TypeAdapter[Formula] = TypeAdapter(Formula)
+
+
+def skeleton_hash(skeleton: Formula) -> str:
+    """Content hash of a skeleton: banks of different packs with equal hashes can be concatenated."""
+    return hashlib.sha256(FORMULA.dump_json(skeleton)).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bank:
+    """Constraints of one shape.
+
+    Attributes:
+        skeleton: the formula, over slots and parameters.
+        slots: int32 [R, s], the column (position in the contract) behind each slot.
+        views: int32 [R, s], the view (position in the contract) in which that column is read.
+        params: float64 [R, p], the row's numbers, in the unit of the comparison they stand in.
+        keys: int32 [R, k], category columns that select the table rows this bank row is about; -1 where a row has fewer keys.
+        codes: int32 [R, k], the code each key column must have.
+        weight: float64 [R], the rule's weight shared by its rows.
+        rule: int32 [R], position in the pack's rules.
+        entity: int32 [R], position in the pack's entities (labels of what the row is about; "" for none).
+        unit: int32 [R], position in the pack's units: the unit of the row's robustness ("" when its comparisons have several).
+    """
+
+    skeleton: Formula
+    slots: NDArray[np.int32]
+    views: NDArray[np.int32]
+    params: NDArray[np.float64]
+    keys: NDArray[np.int32]
+    codes: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    rule: NDArray[np.int32]
+    entity: NDArray[np.int32]
+    unit: NDArray[np.int32]
+
+    @property
+    def rows(self) -> int:
+        """R, the number of bound constraints."""
+        return int(self.rule.shape[0])
+
+    @property
+    def hash(self) -> str:
+        """The skeleton's content hash."""
+        return skeleton_hash(self.skeleton)
+
+    def tensors(self) -> dict[str, NDArray[np.generic]]:
+        """The bank's columns by name, as they stand in a pack file."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "skeleton"}

@@ -1,0 +1,72 @@
+"""The data contract: which columns the rules read and write, in which unit, and how a table's rows hang together."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fedkg.pack.node import Node
+from fedkg.pack.terms import Role
+
+
+class Column(Node):
+    """One column of the value matrix that formulas are evaluated on.
+
+    Attributes:
+        name: unique in the pack: the signal's name, with its entity in brackets where it has one: ``temperature[zone_7]``.
+        source: the header of the table column it is read from (case and spaces as in the file).
+        type: ``real`` and ``boolean`` (0/1) hold numbers; ``category`` holds the code of a text in `vocabulary`;
+            ``score`` holds the score of class `category` of output `label` (in a table: 1 for the class in the cell, 0 for the others).
+        role: an ``input`` is observed data, an ``output`` what the model predicts.
+        unit: of the values in the table, as written by the author; empty when it has none.
+        span: smallest and largest value to expect, in `unit`.
+        vocabulary: the texts of a ``category`` column; the code is the position.
+    """
+
+    name: str
+    source: str
+    type: Literal["real", "boolean", "category", "score"] = "real"
+    role: Role = "input"
+    unit: str = ""
+    span: tuple[float, float] | None = None
+    vocabulary: tuple[str, ...] = ()
+    label: str = ""
+    category: str = ""
+
+
+class View(Node):
+    """One reading of the table, and one run of the model.
+
+    ``base`` is each row as it is (always view 0); ``previous`` is the row before it in its group (`group` is a table header; without one
+    the whole table is one group; the first row of a group is unknown); ``raised`` is the row with `column` raised by `delta` (in the
+    column's unit), all else equal.
+    """
+
+    kind: Literal["base", "previous", "raised"] = "base"
+    group: str | None = None
+    column: int | None = None
+    delta: float = 0.0
+
+
+class DataContract(Node):
+    """Everything a table must offer.
+
+    Attributes:
+        kind: ``table`` (rows without order), ``trace`` (one time series) or ``panel`` (traces told apart by `trace`).
+        time: header of the time column. step: seconds between two rows. trace: header of the column that tells traces apart.
+        columns: the value columns, in the order of bank slots.
+        views: the readings that rules refer to; view 0 is the base.
+    """
+
+    kind: Literal["table", "trace", "panel"] = "table"
+    time: str | None = None
+    step: float | None = None
+    trace: str | None = None
+    columns: tuple[Column, ...]
+    views: tuple[View, ...] = (View(),)
+
+    def index(self, name: str) -> int:
+        """Position of the column called `name`. Raises KeyError."""
+        for i, column in enumerate(self.columns):
+            if column.name == name:
+                return i
+        raise KeyError(name)

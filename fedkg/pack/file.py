@@ -1,0 +1,131 @@
+"""Reading and writing `NAME.fkgpack`: a zip of `manifest.json` and `tensors.safetensors`, the same bytes for the same content."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from fedkg.errors import PackError
+from fedkg.pack.bank import Bank
+from fedkg.pack.manifest import FORMAT, SECTIONS, Manifest
+from fedkg.pack.pack import Pack
+from fedkg.pack.validate import check_banks
+
+MANIFEST = "manifest.json"
+TENSORS = "tensors.safetensors"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+COLUMNS = {
+    "slots": (np.int32, 2),
+    "views": (np.int32, 2),
+    "params": (np.float64, 2),
+    "keys": (np.int32, 2),
+    "codes": (np.int32, 2),
+    "weight": (np.float64, 1),
+    "rule": (np.int32, 1),
+    "entity": (np.int32, 1),
+    "unit": (np.int32, 1),
+}
+
+
+def pack_bytes(pack: Pack) -> bytes:
+    """The bytes of a pack file; equal packs give equal bytes."""
+    tensors = {
+        f"bank.{i}.{name}": np.ascontiguousarray(array) for i, bank in enumerate(pack.banks) for name, array in bank.tensors().items()
+    }
+    text = json.dumps(pack.manifest.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, body in ((MANIFEST, text.encode()), (TENSORS, save_tensors(tensors))):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, body)
+    return out.getvalue()
+
+
+def save(pack: Pack, path: str | Path) -> Path:
+    """Write a pack file whole or not at all (temporary file, then rename). Raises PackError when the place cannot be written."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(pack_bytes(pack))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise PackError(f"cannot write {path}", received=error.strerror or str(error)) from error
+    return path
+
+
+def load(path: str | Path) -> Pack:
+    """The pack in a file. Raises PackError when it is missing, damaged, newer than this version, or needs an unknown section."""
+    path = Path(path)
+    try:
+        body = path.read_bytes()
+    except OSError as error:
+        raise PackError(f"cannot read pack {path}", received=error.strerror or str(error)) from error
+    return read_pack(body, name=str(path))
+
+
+def read_pack(body: bytes, *, name: str = "pack") -> Pack:
+    """The pack in a pack file's bytes; `name` stands in errors. Raises PackError."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            text, raw = archive.read(MANIFEST), archive.read(TENSORS)
+        document = json.loads(text)
+        tensors = load_tensors(raw)
+    except (zipfile.BadZipFile, KeyError, ValueError, SafetensorError, EOFError, OSError) as error:
+        raise PackError(f"{name} is not a whole constraint pack", received=str(error), help="compile it again") from error
+    _refuse_newer(document, name)
+    try:
+        manifest = Manifest.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PackError(f"{name}: manifest field `{where}` is wrong", received=first["msg"], help="compile it again") from error
+    banks = tuple(_bank(manifest, tensors, i, name) for i in range(len(manifest.skeletons)))
+    check_banks(manifest, banks, name)
+    return Pack(manifest=manifest, banks=banks)
+
+
+def _refuse_newer(document: Any, name: str) -> None:
+    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+        raise PackError(f"{name} is not a constraint pack", expected="a manifest with a format version")
+    if document["format"] > FORMAT:
+        raise PackError(
+            f"{name} was written by a newer fedkg",
+            expected=f"pack format up to {FORMAT}",
+            received=f"format {document['format']}",
+            help="upgrade fedkg, or compile the rules with this version",
+        )
+    sections = document.get("sections")
+    for section, entry in sections.items() if isinstance(sections, dict) else ():
+        version, required = (entry.get("version"), entry.get("required", True)) if isinstance(entry, dict) else (None, True)
+        known = SECTIONS.get(section)
+        if required and (known is None or not isinstance(version, int) or version > known):
+            raise PackError(
+                f"{name} needs section `{section}` version {version}, which this fedkg does not know",
+                expected=", ".join(f"{key} up to version {value}" for key, value in SECTIONS.items()),
+                help="upgrade fedkg",
+            )
+
+
+def _bank(manifest: Manifest, tensors: Mapping[str, NDArray[Any]], i: int, name: str) -> Bank:
+    columns: dict[str, NDArray[Any]] = {}
+    for column, (dtype, dimensions) in COLUMNS.items():
+        array = tensors.get(f"bank.{i}.{column}")
+        if array is None or array.dtype != dtype or array.ndim != dimensions:
+            raise PackError(f"{name}: tensor bank.{i}.{column} is missing or has the wrong type", help="compile it again")
+        columns[column] = array
+    return Bank(skeleton=manifest.skeletons[i], **columns)

@@ -1,0 +1,73 @@
+"""The part of a pack that is text: rules, contract, provenance."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fedkg.pack.contract import DataContract
+from fedkg.pack.formulas import Formula
+from fedkg.pack.node import Node
+
+Kind = Literal["temporal", "causal", "capacity", "physical", "other"]
+
+FORMAT = 1
+"""Version of the pack format this code writes and the newest it reads."""
+
+SECTIONS = {"constraints": 1}
+"""Sections this code understands, with the newest version of each."""
+
+
+class Section(Node):
+    """A part of the pack with a version of its own; a reader must refuse a required one that it does not know."""
+
+    version: int
+    required: bool = True
+
+
+class RuleRecord(Node):
+    """What is known of one rule besides its rows.
+
+    Attributes:
+        name: as the author wrote it. title: the sentence the author gave it, or "".
+        kind: its SCFA family. text: the statement's source. file, line: where it stands (file name without folders).
+        output: whether it touches an output: then it constrains the model and counts in scores; else it is a check of the data.
+    """
+
+    name: str
+    title: str = ""
+    kind: Kind = "other"
+    weight: float = 1.0
+    hard: bool = False
+    output: bool = False
+    scope: Literal["public", "server", "client"] = "public"
+    text: str = ""
+    file: str = ""
+    line: int = 0
+
+
+class Source(Node):
+    """One file that went into the pack."""
+
+    name: str
+    kind: Literal["rules", "ontology", "graph", "sheet", "query"]
+    sha256: str
+
+
+class Provenance(Node):
+    """Where a pack comes from; no time stamps, so that equal inputs give equal bytes."""
+
+    compiler: str
+    sources: tuple[Source, ...] = ()
+
+
+class Manifest(Node):
+    """`manifest.json` of a pack. `skeletons[i]` belongs to the tensors called ``bank.i.*``."""
+
+    format: int = FORMAT
+    sections: dict[str, Section]
+    contract: DataContract
+    rules: tuple[RuleRecord, ...]
+    skeletons: tuple[Formula, ...]
+    entities: tuple[str, ...] = ("",)
+    units: tuple[str, ...] = ("",)
+    provenance: Provenance

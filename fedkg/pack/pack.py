@@ -1,0 +1,55 @@
+"""A constraint pack in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedkg.pack.bank import Bank
+from fedkg.pack.manifest import Manifest
+
+if TYPE_CHECKING:
+    from fedkg.constraints.layout import InputLayout, OutputLayout
+    from fedkg.constraints.module import ConstraintModule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pack:
+    """Compiled rules: pure data, nothing in it is executed.
+
+    Attributes:
+        manifest: rules, data contract, names, provenance.
+        banks: the bound constraints, grouped by skeleton.
+    """
+
+    manifest: Manifest
+    banks: tuple[Bank, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of bound constraints in all banks."""
+        return sum(bank.rows for bank in self.banks)
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the pack's file; equal packs give equal bytes."""
+        from fedkg.pack.file import pack_bytes
+
+        return pack_bytes(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the pack to `path`, whole or not at all. Raises PackError."""
+        from fedkg.pack.file import save
+
+        return save(self, path)
+
+    def constraints(self, *, x: InputLayout, y: OutputLayout) -> ConstraintModule:
+        """The pack as a PyTorch module over tensors laid out as `x` and `y` say.
+
+        Raises:
+            LayoutError: when a column or output that the rules read has no place in the layouts.
+            MissingExtra: when torch is not installed.
+        """
+        from fedkg.constraints import ConstraintModule
+
+        return ConstraintModule(self, x=x, y=y)
