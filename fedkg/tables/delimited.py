@@ -1,0 +1,213 @@
+"""Text tables: CSV, TSV and their relatives."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import TableError
+from fedkg.tables.encoding import decode
+from fedkg.tables.layout import Layout, blank, find_layout
+from fedkg.tables.numerals import DecimalMark, decimal_marks, is_ambiguous
+from fedkg.tables.separator import announced, find_separator, records
+from fedkg.tables.table import Cells, Table, TableFormat, one_line
+
+VOTING_ROWS = 2000
+WIDE_SHARE = 0.05
+OPEN_QUOTE_LINES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grid:
+    """Raw rows of texts with the line of the file in which each begins."""
+
+    rows: list[list[str]]
+    lines: NDArray[np.int64]
+
+
+def read_delimited(body: bytes, name: str) -> Table:
+    """The table in a text file's bytes; separator, decimal mark, encoding, header and closing lines are found out.
+
+    Raises:
+        TableError: when the bytes are no text, no row holds anything, or rows are wider than the header.
+    """
+    decoded = decode(body)
+    if decoded is None:
+        raise TableError(f"{name} is not a table", expected="CSV, TSV, Parquet or xlsx", received="bytes that are no text")
+    text, encoding = decoded
+    if not text.strip(" \t\r\n\f;,|\"'"):
+        raise _empty(name)
+    separator = announced(text)
+    skipped = 0
+    if separator is not None:
+        text, skipped = text.split("\n", 1)[1], 1
+    else:
+        separator = find_separator(text)
+    grid = _grid(text, separator, name, skipped)
+    return table_of_rows(grid.rows, grid.lines, name, TableFormat(kind="csv", separator=separator, encoding=encoding))
+
+
+def _empty(name: str) -> TableError:
+    return TableError(f"{name} is empty", expected="a header row and rows of data", received="no text at all")
+
+
+def _grid(text: str, separator: str, name: str, skipped: int) -> Grid:
+    rows: list[list[str]] = []
+    ends: list[int] = [0]
+    reader = records(text, separator)
+    try:
+        for row in reader:
+            rows.append(row)
+            ends.append(reader.line_num)
+    except csv.Error as error:
+        raise TableError(
+            f"{name}: line {ends[-1] + 1 + skipped} cannot be read", received=str(error), help="is a quote left open there?"
+        ) from error
+    lines = np.asarray(ends, dtype=np.int64)
+    spans = np.diff(lines)
+    if spans.size and int(spans.max()) > OPEN_QUOTE_LINES:
+        line = int(lines[int(spans.argmax())]) + 1 + skipped
+        raise TableError(f"{name}: a cell that begins in line {line} never ends", help="a quote is left open there")
+    return Grid(rows=rows, lines=lines[:-1] + 1 + skipped)
+
+
+def table_of_rows(rows: list[list[str]], lines: NDArray[np.int64], name: str, found: TableFormat) -> Table:
+    """The table in raw rows of texts; `found` says what is known of the file already. Raises TableError."""
+    layout = find_layout(rows)
+    if layout is None:
+        raise _empty(name)
+    headers, duplicates = _headers(rows, layout)
+    kept = [i for i in range(layout.first, layout.end) if not blank(rows[i])]
+    body = [rows[i] for i in kept]
+    notes = list(_notes(rows, lines, layout, len(kept)))
+    notes += _even(body, layout.width, lines[kept] if kept else lines[:0], name)
+    columns = [tuple(map(str.strip, column)) for column in zip(*body, strict=True)] if body else [() for _ in headers]
+    used = [i for i, header in enumerate(headers) if header or any(columns[i])]
+    names = tuple(headers[i] or f"column {i + 1}" for i in used)
+    texts = [columns[i] for i in used]
+    decimal, said = _decimal(names, texts, found.separator)
+    if duplicates:
+        notes.append("stands more than once: " + ", ".join(f"`{header}`" for header in duplicates))
+    return Table(
+        name=name,
+        headers=names,
+        cells=tuple(Cells(texts=column) for column in texts),
+        rows=len(body),
+        found=TableFormat(
+            kind=found.kind,
+            separator=found.separator,
+            decimal=decimal,
+            encoding=found.encoding,
+            header_line=None if layout.header is None else int(lines[layout.header]),
+            duplicates=duplicates,
+            notes=(*notes, *said),
+        ),
+        lines=lines[kept] if kept else lines[:0],
+    )
+
+
+def _headers(rows: Sequence[Sequence[str]], layout: Layout) -> tuple[list[str], tuple[str, ...]]:
+    """The headers made unique ("" for an empty one), and those that stood more than once."""
+    if layout.header is None:
+        return [f"column {i + 1}" for i in range(layout.width)], ()
+    out: list[str] = []
+    twice: dict[str, None] = {}
+    taken = {one_line(cell) for cell in rows[layout.header]}
+    for cell in rows[layout.header]:
+        header = unique = one_line(cell)
+        if header and header in out:
+            twice[header] = None
+            count = 2
+            while (unique := f"{header} ({count})") in taken:
+                count += 1
+            taken.add(unique)
+        out.append(unique)
+    return out, tuple(twice)
+
+
+def _notes(rows: Sequence[Sequence[str]], lines: NDArray[np.int64], layout: Layout, kept: int) -> list[str]:
+    notes = []
+    before = sum(1 for row in rows[: layout.header if layout.header is not None else layout.first] if not blank(row))
+    if layout.header is None:
+        notes.append("no header row: the columns are called `column 1`, `column 2` and so on")
+    if before:
+        notes.append(f"{_count(before, 'line')} before the header skipped")
+    if layout.units:
+        notes.append("the row of units below the header skipped")
+    empty = layout.end - layout.first - kept
+    if empty:
+        notes.append(f"{_count(empty, 'blank line')} skipped")
+    closing = [i for i in range(layout.end, len(rows)) if not blank(rows[i])]
+    if closing:
+        first = " ".join(cell.strip() for cell in rows[closing[0]] if cell.strip())[:40]
+        notes.append(f'{_count(len(closing), "closing line")} left out, from line {lines[closing[0]]}: "{first}"')
+    if not kept:
+        notes.append("no data rows")
+    return notes
+
+
+def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str) -> list[str]:
+    """Bring all rows to one width, in place; short ones get empty cells, wide ones become wholly unknown; say so.
+
+    Raises:
+        TableError: when more than one row in twenty is too wide: then the separator or the header is not what it seems.
+    """
+    short: list[int] = []
+    wide: list[int] = []
+    for i, row in enumerate(body):
+        if len(row) < width:
+            short.append(i)
+            row += [""] * (width - len(row))
+        elif len(row) > width:
+            if not blank(row[width:]):
+                wide.append(i)
+                row[:] = [""] * width
+            else:
+                del row[width:]
+    if len(wide) > WIDE_SHARE * len(body):
+        raise TableError(
+            f"{name}: line {lines[wide[0]]} has more cells than the header",
+            expected=f"{width} cells",
+            received=f"more in {_count(len(wide), 'row')} of {len(body)}",
+            help="numbers with a decimal comma need another separator than the comma, or quotes",
+        )
+    notes = []
+    if short:
+        notes.append(f"{_count(len(short), 'row')} shorter than the header, the first in line {lines[short[0]]}: what lacks is unknown")
+    if wide:
+        notes.append(f"{_count(len(wide), 'row')} longer than the header, the first in line {lines[wide[0]]}: taken as unknown")
+    return notes
+
+
+def _decimal(headers: Sequence[str], columns: Sequence[Sequence[str]], separator: str) -> tuple[DecimalMark, list[str]]:
+    """The file's decimal mark by the votes of its columns, and sentences on columns that had to be guessed."""
+    samples = [column[:VOTING_ROWS] for column in columns]
+    marks = [decimal_marks(sample) for sample in samples]
+    commas, points = (sum(1 for found in marks if found == {mark}) for mark in (",", "."))
+    silent = [i for i, found in enumerate(marks) if not found]
+    doubtful = [i for i in silent if is_ambiguous(samples[i], ",") or is_ambiguous(samples[i], ".")]
+    decimal: DecimalMark = "."
+    if commas > points or (commas == points and separator == ";" and any(is_ambiguous(samples[i], ",") for i in silent)):
+        decimal = ","
+    notes = []
+    others = [headers[i] for i, found in enumerate(marks) if len(found) == 1 and decimal not in found]
+    if others:
+        notes.append(f"decimal {'point' if decimal == ',' else 'comma'} in {_listed(others)}")
+    other: DecimalMark = "," if decimal == "." else "."
+    grouped = [headers[i] for i in doubtful if is_ambiguous(samples[i], other)]
+    if grouped:
+        notes.append(f"`1{other}234` read as 1234 in {_listed(grouped)}")
+    return decimal, notes
+
+
+def _listed(headers: Sequence[str]) -> str:
+    shown = ", ".join(f"`{header}`" for header in headers[:3])
+    return shown + (f" and {len(headers) - 3} more" if len(headers) > 3 else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

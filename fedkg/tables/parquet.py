@@ -1,0 +1,62 @@
+"""Parquet files."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import MissingExtra, TableError
+from fedkg.tables.table import Cells, Table, TableFormat, one_line
+
+
+def read_parquet(body: bytes, name: str) -> Table:
+    """The table in a Parquet file; numbers and truth values keep their type, times become ISO texts.
+
+    Raises:
+        TableError: when it is no Parquet file, or a column holds lists or records.
+        MissingExtra: when pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra(f"reading {name}", "run") from error
+    try:
+        arrow = pq.read_table(io.BytesIO(body))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TableError(f"{name} is not a whole Parquet file", received=str(error)) from error
+    headers = [one_line(header) for header in arrow.column_names]
+    twice = tuple(dict.fromkeys(header for header in headers if headers.count(header) > 1))
+    if twice:
+        raise TableError(f"{name}: headers stand more than once", received=", ".join(f"`{header}`" for header in twice))
+    cells = tuple(_cells(column, header, name) for header, column in zip(headers, arrow.columns, strict=True))
+    notes = () if arrow.num_rows else ("no data rows",)
+    return Table(name=name, headers=tuple(headers), cells=cells, rows=arrow.num_rows, found=TableFormat(kind="parquet", notes=notes))
+
+
+def _cells(column: Any, header: str, name: str) -> Cells:  # Any: pyarrow has no types
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise TableError(f"{name}: column `{header}` holds {kind}", expected="numbers, texts or times")
+    if pa.types.is_boolean(kind):
+        return Cells(values=_floats(column.cast(pa.int8())), texts=tuple("" if v is None else str(v).lower() for v in column.to_pylist()))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Cells(values=_floats(column))
+    if pa.types.is_null(kind):
+        return Cells(values=np.full(len(column), np.nan))
+    texts = column if pa.types.is_string(kind) or pa.types.is_large_string(kind) else column.cast(pa.string())
+    return Cells(texts=tuple("" if value is None else value.strip() for value in texts.to_pylist()))
+
+
+def _floats(column: Any) -> NDArray[np.float64]:  # Any: pyarrow has no types
+    import pyarrow as pa
+
+    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.array(values, dtype=np.float64)

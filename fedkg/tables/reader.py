@@ -1,0 +1,66 @@
+"""One way to read any table: the file's bytes say what it is."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+import zlib
+from pathlib import Path
+
+from fedkg.errors import TableError
+from fedkg.tables.delimited import read_delimited
+from fedkg.tables.parquet import read_parquet
+from fedkg.tables.table import Table
+from fedkg.tables.workbook import read_workbook
+
+OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+def read_table(path: str | Path, *, sheet: str | None = None) -> Table:
+    """The table in a file: CSV, TSV (also gzipped), Parquet or xlsx, told apart by their first bytes, whatever the file is called.
+
+    Args:
+        path: the file; its name stands in all messages.
+        sheet: of a workbook; the first one that holds anything when None.
+
+    Raises:
+        TableError: when the file is missing, empty, damaged or no table.
+        MissingExtra: when Parquet or xlsx need a package that is not installed.
+    """
+    name = str(path)
+    try:
+        body = Path(path).read_bytes()
+    except OSError as error:
+        raise TableError(f"cannot read table {name}", received=error.strerror or str(error)) from error
+    return read_bytes(body, name, sheet=sheet)
+
+
+def read_bytes(body: bytes, name: str, *, sheet: str | None = None) -> Table:
+    """The table in a file's bytes; see `read_table`."""
+    if body.startswith(b"\x1f\x8b"):
+        try:
+            body = gzip.decompress(body)
+        except (OSError, EOFError, zlib.error) as error:
+            raise TableError(f"{name} is not a whole gzip file", received=str(error)) from error
+    if body.startswith(b"PAR1"):
+        return read_parquet(body, name)
+    if body.startswith(b"PK\x03\x04"):
+        return _in_zip(body, name, sheet)
+    if body.startswith(OLD_EXCEL):
+        raise TableError(f"{name} is an Excel file of the old form (.xls)", help="save it as .xlsx or as CSV")
+    return read_delimited(body, name)
+
+
+def _in_zip(body: bytes, name: str, sheet: str | None) -> Table:
+    """A workbook is a zip; a zip with one text table in it will do as well."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            files = [entry for entry in archive.namelist() if not entry.endswith("/")]
+            if any(entry.startswith("xl/") for entry in files):
+                return read_workbook(body, name, sheet)
+            if len(files) == 1 and not files[0].endswith(".zip"):
+                return read_bytes(archive.read(files[0]), f"{name}/{files[0]}")
+    except (zipfile.BadZipFile, RuntimeError, OSError, EOFError, zlib.error) as error:
+        raise TableError(f"{name} is not a whole zip file", received=str(error)) from error
+    raise TableError(f"{name} is a zip with {len(files)} files", expected="one table")

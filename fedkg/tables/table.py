@@ -1,0 +1,181 @@
+"""A table in memory: headers, cells as they stand in the file, and what was found out about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import TableError
+from fedkg.tables.nearest import nearest
+from fedkg.tables.numerals import DecimalMark, parse_numbers
+from fedkg.tables.separator import NAMES
+from fedkg.tables.words import is_unknown, truth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """One column; at least one of the two is there.
+
+    Attributes:
+        texts: the cells as texts, stripped; "" for an empty one.
+        values: float64 [rows], where the file itself holds numbers (Parquet, xlsx); NaN where the cell is empty or a text.
+    """
+
+    texts: tuple[str, ...] | None = None
+    values: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFormat:
+    """What was found out about a file.
+
+    Attributes:
+        kind: the file's form. separator, decimal, encoding: of a text table, else "" (decimal: ".").
+        header_line: line (CSV) or sheet row (xlsx) of the header, from 1; None when the columns have no names of their own.
+        duplicates: headers that stand more than once; the later ones are called ``NAME (2)`` and so on.
+        notes: sentences about everything else that a person should know.
+    """
+
+    kind: str = "csv"
+    separator: str = ""
+    decimal: DecimalMark = "."
+    encoding: str = ""
+    header_line: int | None = 1
+    duplicates: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """One line for people: ``semicolon-separated, decimal comma, cp1252; 2 lines before the header were skipped``."""
+        words = [f"{NAMES.get(self.separator, 'one column')}-separated" if self.separator else self.kind]
+        if self.encoding:
+            words += [f"decimal {'comma' if self.decimal == ',' else 'point'}", self.encoding]
+        return "; ".join([", ".join(words), *self.notes])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table as read; nothing is converted until asked for.
+
+    Attributes:
+        name: the file as it was named, for messages.
+        headers: unique; line breaks and runs of blanks in a header count as one blank.
+        cells: the columns, in the order of `headers`.
+        rows: number of data rows.
+        found: what was found out about the file.
+        lines: int64 [rows], the line (or sheet row) of the file in which each data row begins; empty when not known.
+    """
+
+    name: str
+    headers: tuple[str, ...]
+    cells: tuple[Cells, ...]
+    rows: int
+    found: TableFormat = field(default_factory=TableFormat)
+    lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @staticmethod
+    def of(name: str, columns: Mapping[str, Sequence[str] | NDArray[np.float64]]) -> Table:
+        """A table made of columns in memory: texts, or float64 arrays; all of one length."""
+        cells = tuple(
+            Cells(values=np.asarray(column, dtype=np.float64)) if isinstance(column, np.ndarray) else Cells(texts=tuple(column))
+            for column in columns.values()
+        )
+        rows = {len(column) for column in columns.values()}
+        if len(rows) > 1:
+            raise TableError(f"{name}: the columns differ in length", received=", ".join(map(str, sorted(rows))))
+        return Table(name=name, headers=tuple(columns), cells=cells, rows=rows.pop() if rows else 0, found=TableFormat(kind="memory"))
+
+    def __contains__(self, header: str) -> bool:
+        return one_line(header) in self.headers
+
+    def position(self, header: str) -> int:
+        """Position of the column under `header`. Raises TableError with the nearest header when there is none."""
+        try:
+            return self.headers.index(one_line(header))
+        except ValueError:
+            raise self.missing(header) from None
+
+    def missing(self, header: str, *, needed: str = "") -> TableError:
+        """The error for a header that is not there; `needed` says for what it is needed."""
+        close = nearest(header, self.headers)
+        shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else "")
+        return TableError(
+            f"{self.name}: there is no column `{header}`" + (f", which {needed}" if needed else ""),
+            received=f"columns {shown}" if self.headers else "no columns",
+            help=f"did you mean `{close}`?" if close else "",
+        )
+
+    def texts(self, header: str) -> list[str]:
+        """The cells under `header` as texts; whole numbers of typed files without a decimal point. Raises TableError."""
+        cells = self.cells[self.position(header)]
+        if cells.texts is not None:
+            return list(cells.texts)
+        values = cells.values if cells.values is not None else np.empty(0)
+        return [number_text(value) for value in values.tolist()]
+
+    def numbers(self, header: str) -> NDArray[np.float64]:
+        """The numbers under `header`: float64 [rows], NaN for empty cells and for words such as `Bad`, `No Data`, `n/a`.
+
+        A column that holds nothing but true and false (yes, no, ja, nein, ...) gives 1 and 0.
+
+        Raises:
+            TableError: when there is no such column, or a cell holds any other text: names file, column and the first such row.
+        """
+        values, wrong = self._parsed(header)
+        if not wrong:
+            return values
+        texts = self.texts(header)
+        truths = [truth(text) for text in texts]
+        if all(value is not None or is_unknown(text) for value, text in zip(truths, texts, strict=True)):
+            return np.array([np.nan if value is None else float(value) for value in truths], dtype=np.float64)
+        raise self._not_numbers(header, texts, wrong)
+
+    def is_numeric(self, header: str) -> bool:
+        """Whether the column holds numbers and unknowns alone, and at least one number. Raises TableError when it is not there."""
+        values, wrong = self._parsed(header)
+        return not wrong and not bool(np.isnan(values).all())
+
+    def where(self, row: int) -> str:
+        """How to name data row `row` (from 0) to a person: ``row 17 (line 18)``; rows count from 1 below the header."""
+        return f"row {row + 1} (line {self.lines[row]})" if self.lines.size else f"row {row + 1}"
+
+    def _parsed(self, header: str) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+        cells = self.cells[self.position(header)]
+        if cells.texts is None:
+            values = cells.values if cells.values is not None else np.empty(0)
+            return np.where(np.isfinite(values), values, np.nan), ()
+        if cells.values is None:
+            numbers = parse_numbers(cells.texts, self.found.decimal)
+            return numbers.values, numbers.wrong
+        left = np.flatnonzero(np.isnan(cells.values))
+        numbers = parse_numbers([cells.texts[i] for i in left], ".")
+        values = cells.values.copy()
+        values[left] = numbers.values
+        return np.where(np.isfinite(values), values, np.nan), tuple(int(left[i]) for i in numbers.wrong)
+
+    def _not_numbers(self, header: str, texts: Sequence[str], wrong: Sequence[int]) -> TableError:
+        more = len(wrong) - 1
+        return TableError(
+            f"{self.name}: column `{header}` holds text where numbers are needed",
+            expected="numbers; empty cells and words such as Bad, No Data, NaN, n/a count as unknown",
+            received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
+            + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
+        )
+
+
+def one_line(header: str) -> str:
+    """A header with every run of blanks and line breaks as one blank."""
+    return " ".join(header.split())
+
+
+def number_text(value: float) -> str:
+    """A number as a person writes it: 7 for 7.0, "" for NaN."""
+    if np.isnan(value):
+        return ""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."

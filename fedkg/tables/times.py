@@ -1,0 +1,74 @@
+"""Times as tables write them: ISO 8601, German, slashes, and the month by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+CLOCK = r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
+ZONE = r"\s*(?:Z|UTC|[+-]\d{2}:?\d{2}|MEZ|MESZ|CET|CEST)?"
+DATES = (
+    r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})",
+    r"(?P<year>\d{4})/(?P<month>\d{1,2})/(?P<day>\d{1,2})",
+    r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4}|\d{2})",
+    r"(?P<day>\d{1,2})[- ](?P<name>[A-Za-zäÄ]{3})[a-zä]*\.?[- ](?P<year>\d{4}|\d{2})",
+    r"(?P<first>\d{1,2})/(?P<other>\d{1,2})/(?P<year>\d{4}|\d{2})",
+)
+FORMS = tuple(re.compile(date + CLOCK + ZONE) for date in DATES)
+CLOCK_ALONE = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?")
+MONTHS = {
+    name: i for i, names in enumerate(
+        ("jan jän", "feb", "mar mär mrz", "apr", "may mai", "jun", "jul", "aug", "sep", "oct okt", "nov", "dec dez"), start=1
+    ) for name in names.split()
+}  # fmt: skip
+
+
+def parse_time(text: str, *, month_first: bool = False) -> datetime | None:
+    """The moment a cell names, without its zone; None when it is not a time.
+
+    Args:
+        text: ``2024-03-09T10:14:33Z``, ``09.03.2024 10:14``, ``09-Mar-24 10:14:33``, ``2024/03/09``, ``09/03/2024 10:14 AM``.
+        month_first: how to read dates with slashes that begin with the day or the month.
+    """
+    for form in FORMS:
+        match = form.fullmatch(text.strip())
+        if match is not None:
+            return _moment(match.groupdict(), month_first=month_first)
+    return None
+
+
+def _moment(parts: dict[str, str | None], *, month_first: bool) -> datetime | None:
+    def whole(key: str) -> int:
+        return int(parts.get(key) or 0)
+
+    year = whole("year") + (2000 if len(parts["year"] or "") == 2 else 0)
+    if parts.get("name"):
+        day, month = whole("day"), MONTHS.get((parts["name"] or "").casefold(), 0)
+    elif parts.get("first"):
+        day, month = (whole("other"), whole("first")) if month_first else (whole("first"), whole("other"))
+    else:
+        day, month = whole("day"), whole("month")
+    hour = whole("hour")
+    if parts.get("half"):
+        hour = hour % 12 + (12 if (parts["half"] or "").casefold() == "pm" else 0)
+    microsecond = int((parts.get("fraction") or "0").ljust(6, "0")[:6])
+    try:
+        return datetime(year, month, day, hour, whole("minute"), whole("second"), microsecond, tzinfo=UTC).replace(tzinfo=None)
+    except ValueError:
+        return None
+
+
+def looks_like_time(text: str) -> bool:
+    """Whether a cell names a date or a moment, or a time of day."""
+    return bool(CLOCK_ALONE.fullmatch(text)) or parse_time(text) is not None or parse_time(text, month_first=True) is not None
+
+
+def parse_times(texts: Sequence[str]) -> list[datetime | None]:
+    """The moments of a column; dates with slashes are read month first when only that way all of them exist."""
+    day_first = [parse_time(text) for text in texts]
+    if any("/" in text and moment is None for text, moment in zip(texts, day_first, strict=True)):
+        month_first = [parse_time(text, month_first=True) for text in texts]
+        if sum(moment is None for moment in month_first) < sum(moment is None for moment in day_first):
+            return month_first
+    return day_first

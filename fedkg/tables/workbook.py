@@ -1,0 +1,122 @@
+"""Excel workbooks (.xlsx)."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+import numpy as np
+
+from fedkg.errors import MissingExtra, TableError
+from fedkg.tables.delimited import table_of_rows
+from fedkg.tables.table import Cells, Table, TableFormat, number_text
+
+BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    SyntaxError,
+    LookupError,
+    ArithmeticError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    OSError,
+    EOFError,
+    RuntimeError,
+)
+"""What openpyxl and the XML parser below it raise on a damaged workbook (an XML ParseError is a SyntaxError)."""
+
+Value = str | float | int | bool | datetime | date | time | timedelta | None
+"""What a cell of a workbook may hold."""
+
+
+def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
+    """The table in a workbook: the named sheet, else the first one that holds anything.
+
+    Raises:
+        TableError: when it is no workbook, there is no such sheet, or all sheets are empty.
+        MissingExtra: when openpyxl is not installed.
+    """
+    try:
+        import openpyxl
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError as error:
+        raise MissingExtra(f"reading {name}", "run") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # openpyxl speaks of styles and extensions that it leaves out
+            titles, title, grid = _first_filled(openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True), name, sheet)
+    except (InvalidFileException, *BROKEN) as error:
+        raise TableError(f"{name} is not a whole Excel workbook", received=str(error), help="save it again as .xlsx, or as CSV") from error
+    if not grid:
+        raise TableError(f"{name} is empty", expected="a sheet with a header row and rows of data")
+    found = TableFormat(kind=f"xlsx, sheet `{title}`" + (f" of {len(titles)}" if len(titles) > 1 else ""))
+    return _table(grid, name, found)
+
+
+def _first_filled(book: Any, name: str, wanted: str | None) -> tuple[list[str], str, list[list[Value]]]:  # Any: openpyxl has no types
+    """All sheets' titles, and title and cells of the wanted or the first filled one (no cells where there is none)."""
+    titles = [sheet.title for sheet in book.worksheets]
+    if wanted is not None and wanted not in titles:
+        raise TableError(f"{name}: there is no sheet `{wanted}`", received=", ".join(f"`{title}`" for title in titles))
+    for sheet in book.worksheets:
+        if wanted in (None, sheet.title):
+            sheet.reset_dimensions()  # some exporters write a wrong one, and then cells behind it would be left out
+            grid = [list(row) for row in sheet.iter_rows(values_only=True)]
+            if any(value is not None for row in grid for value in row):
+                return titles, sheet.title, grid
+    return titles, "", []
+
+
+def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
+    width = max((_filled(row) for row in grid), default=0)
+    rows = [[_text(value) for value in row[:width]] + [""] * (width - len(row)) for row in grid]
+    lines = np.arange(1, len(rows) + 1, dtype=np.int64)
+    plain = table_of_rows(rows, lines, name, found)
+    positions = _kept_columns(rows, plain)
+    cells = tuple(
+        Cells(
+            texts=column.texts,
+            values=_numbers(grid[line - 1][position] if position < len(grid[line - 1]) else None for line in plain.lines),
+        )
+        for column, position in zip(plain.cells, positions, strict=True)
+    )
+    return Table(name=name, headers=plain.headers, cells=cells, rows=plain.rows, found=plain.found, lines=plain.lines)
+
+
+def _kept_columns(rows: list[list[str]], plain: Table) -> list[int]:
+    """The sheet column behind each column of the table (columns without header and content were left out)."""
+    line = plain.found.header_line
+    body = [rows[i - 1] for i in plain.lines]
+    width = max(map(len, rows))
+    return [i for i in range(width) if line is None or rows[line - 1][i].strip() or any(i < len(row) and row[i].strip() for row in body)]
+
+
+def _filled(row: list[Value]) -> int:
+    return max((i + 1 for i, value in enumerate(row) if value is not None and value != ""), default=0)
+
+
+def _numbers(values: Iterable[Value]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([float(value) if isinstance(value, (int, float)) else math.nan for value in values], dtype=np.float64)
+
+
+def _text(value: Value) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return number_text(value) if math.isfinite(value) else ""
+        case datetime():
+            return value.isoformat(sep=" ")
+        case date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
