@@ -1,1 +1,10 @@
-"""syntax."""
+"""The text of rule files to typed syntax trees: `parse`, `parse_bytes` and the nodes of `tree`."""
+
+from __future__ import annotations
+
+from fedkg_compiler.syntax.construct.options import KINDS
+from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
+from fedkg_compiler.syntax.parser import parse, parse_bytes
+from fedkg_compiler.syntax.tree import RuleFile, Statement
+
+__all__ = ["KINDS", "STATEMENT_WORDS", "RuleFile", "Statement", "parse", "parse_bytes"]

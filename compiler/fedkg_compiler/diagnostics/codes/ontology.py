@@ -1,0 +1,156 @@
+"""Codes of ontologies, graph files and the names in them."""
+
+from __future__ import annotations
+
+from fedkg_compiler.diagnostics.codes.code import Code
+
+ONTOLOGY: dict[str, Code] = {
+    "FKG100": Code(
+        "unknown ontology",
+        """`use NAME` loads an ontology of the catalogue, else a file NAME.ttl, NAME.nt, NAME.rdf, NAME.owl or NAME.jsonld beside
+the rule file. There is neither.
+
+    use isa59
+
+Mend the spelling, put the file there, or add it by name: `fedkg ontology add NAME FILE`. `fedkg ontology list` shows
+the catalogue.""",
+    ),
+    "FKG101": Code(
+        "a file cannot be read",
+        """A graph or ontology file does not exist, may not be read, or could not be downloaded.
+
+    fedkg check rules.fkg plnat.ttl
+
+Check path and rights. Files are downloaded only where an address was given to `fedkg ontology add`.""",
+    ),
+    "FKG102": Code(
+        "a file is not RDF",
+        """The file is something else than RDF: a web page that was saved instead of the file, an XML schema, OWL in functional,
+Manchester or XML syntax, a binary file, an empty one. The content decides, not the ending of the name.
+
+    <!DOCTYPE html><html>...        under the name sosa.ttl
+
+Give Turtle, N-Triples, RDF/XML or JSON-LD, in UTF-8. Protege saves every OWL syntax as RDF/XML or Turtle.""",
+    ),
+    "FKG103": Code(
+        "a mistake in an RDF file",
+        """The file breaks the rules of its syntax at this place. The rest is read on, where the syntax allows it.
+
+    plant:M07 a isa95:Work_Unit ;
+        plant:powerLow 3500
+    plant:M08 a isa95:Work_Unit .
+
+Here a `.` is missing after 3500. Where a file breaks off, it was not saved or downloaded to its end.""",
+    ),
+    "FKG104": Code(
+        "a broken IRI",
+        """What stands between < and >, or in rdf:about and rdf:resource, is no IRI: it has spaces, quotes, braces or
+backslashes, or no scheme. The statement with it is left out; everything else is loaded.
+
+    plant:M07 rdfs:seeAlso <http://example.org/mill 07> .
+
+Write `%20` for a space.""",
+    ),
+    "FKG105": Code(
+        "an import is not followed",
+        """The file imports an ontology by owl:imports that the catalogue does not know. Nothing is fetched that was not asked
+for, so it is left out. This is a note; rules that need its terms will say so.
+
+    <https://example.org/plant> owl:imports <https://example.org/other> .
+
+Give its file as a further graph, or add it with `fedkg ontology add NAME FILE-OR-URL`.""",
+    ),
+    "FKG106": Code(
+        "a checksum does not fit",
+        """The SHA-256 of a file is not the one in the catalogue, the one given with --sha256, or the one it had when it was
+added.
+
+    fedkg ontology add mason mason.owl        where mason.owl was edited
+
+Fetch the file again. If you want this version, give its own checksum with --sha256.""",
+    ),
+    "FKG107": Code(
+        "dangerous XML entities",
+        """The XML file declares an entity that grows beyond 65,536 characters, or that points outside the file. Such files
+exhaust memory or read what they should not; they are not opened.
+
+    <!ENTITY passwords SYSTEM "file:///etc/passwd">
+
+Write the text into the file.""",
+    ),
+    "FKG108": Code(
+        "a prefix without an IRI",
+        """`prefix` needs an absolute IRI in < and >: a scheme, a colon, and no spaces.
+
+    prefix plant: <plant#>
+
+    prefix plant: <https://example.org/plant#>""",
+    ),
+    "FKG109": Code(
+        "a prefix that differs from the graph's",
+        """The prefix stands for another namespace elsewhere, or its IRI is one character short of a namespace that the graphs
+use, so that none of its names will be found.
+
+    prefix sosa: <http://www.w3.org/ns/sosa>        the graphs say <http://www.w3.org/ns/sosa/>
+
+Leave out the line where `use` brings the prefix, or copy the IRI from the graph file.""",
+    ),
+    "FKG110": Code(
+        "an unknown prefix",
+        """A name begins with a prefix that neither the rule file declares nor any ontology in `use` brings. rdf:, rdfs:, owl:,
+xsd:, skos:, sosa:, qudt:, unit: and fkg: are always there. Prefixes of graph files are not taken over; the help shows
+them.
+
+    rule r for ?m in class masn:MachineTool require ...
+
+Add `use mason`, or `prefix NAME: <IRI>`.""",
+    ),
+    "FKG111": Code(
+        "a term that its ontology lacks",
+        """The namespace belongs to a loaded ontology, and that has no such class, property or individual.
+
+    for ?m where { ?m a isa95:EquipmentClas }        did you mean isa95:EquipmentClass?
+
+`fedkg ontology show NAME` lists the terms. Where our module has only a part of an ontology, the official file may
+have the term: `fedkg ontology add NAME FILE`.""",
+    ),
+    "FKG112": Code(
+        "a term that nothing speaks of",
+        """The graph has terms of this namespace, but not this one, so the pattern will find nothing through it. This is a
+warning, because a graph of another site may have it.
+
+    for ?m, ?l where { ?m plant:powerlow ?l }        the graph says plant:powerLow""",
+    ),
+    "FKG113": Code(
+        "an unknown name",
+        """A name without a prefix is looked up among the local names of all loaded ontologies and graphs, and none has it.
+
+    rule r for ?t in class CuttingTol require ...
+
+Mend the spelling, or load the ontology that has it with `use`.""",
+    ),
+    "FKG114": Code(
+        "a name that means several things",
+        """A name without a prefix is the local name of several terms.
+
+    for ?s in class Site        isa95:Site, or mason:Site
+
+Write it with its prefix.""",
+    ),
+    "FKG115": Code(
+        "a graph uses a term that its ontology lacks",
+        """A property or object in a graph file is in the namespace of a loaded ontology that has no such term; rules over the
+right term will not find this statement. Terms that the graph itself describes are its own matter.
+
+    plant:M07 a isa95:WorkUnt .        did you mean isa95:WorkUnit?""",
+    ),
+    "FKG116": Code(
+        "another ontology than the one named",
+        """The file that was to stand in place of an ontology describes no term of its namespace, so it is something else.
+
+    fedkg ontology add isa95 mason.owl
+
+Check the file, or add it under another name.""",
+    ),
+}
+"""Codes FKG100 to FKG149."""

@@ -1,0 +1,99 @@
+"""Values: from lark's branches to the nodes of `tree.Expression`."""
+
+from __future__ import annotations
+
+from lark import Token
+
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.construct.place import Statement, branches, token
+from fedkg_compiler.syntax.construct.words import plain, quantity, signed
+from fedkg_compiler.syntax.grammar import Branch, Leaf
+from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Raised, Reference, Variable, Word
+
+OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+
+
+def expression(at: Statement, leaf: Leaf) -> Expression:
+    """The value that a branch stands for."""
+    assert not isinstance(leaf, Token), leaf
+    span = at.span(leaf)
+    match str(leaf.data):
+        case "add" | "subtract" | "multiply" | "divide":
+            return _arithmetic(at, leaf)
+        case "quantity":
+            return quantity(at, leaf)
+        case "reference":
+            return Reference(span=span, name=plain(at, token(leaf)).text)
+        case "quoted":
+            return Reference(span=span, name=plain(at, token(leaf)).text, quoted=True)
+        case "variable":
+            return Variable(span=span, name=plain(at, token(leaf)).text)
+        case "negative":
+            return Negative(span=span, arg=expression(at, leaf.children[0]))
+        case "past":
+            return Past(span=span, arg=expression(at, leaf.children[0]))
+        case "raised":
+            base, exponent = branches(leaf)
+            return Raised(span=span, base=expression(at, base), exponent=signed(at, exponent)[0])
+        case "call":
+            return call(at, leaf)
+        case "aggregate":
+            return _aggregate(at, leaf)
+        case name:
+            raise AssertionError(f"the grammar makes a value `{name}` that has no node")
+
+
+def call(at: Statement, branch: Branch) -> Apply:
+    """``max(a, b)`` or ``l1_ball(radius = ?r)``."""
+    args: list[Expression] = []
+    named: dict[str, tuple[Word, Expression]] = {}
+    for argument in branches(branch):
+        if argument.data != "named":
+            args.append(expression(at, argument))
+            continue
+        name = at.word(token(argument, "NAME"))
+        if name.text in named:
+            at.report("FKG030", name.span, f"`{name.text}` is given twice", "keep one of them")
+        named[name.text] = name, expression(at, branches(argument)[0])
+    return Apply(span=at.span(branch), name=at.word(token(branch, "NAME")), args=tuple(args), named=tuple(named.values()))
+
+
+def group_text(at: Statement, group: Branch) -> tuple[Span, str]:
+    """What stands between the braces of a graph pattern, character by character, with its place."""
+    start, end = group.meta.start_pos + 1, group.meta.end_pos - 1
+    meta = group.meta
+    return at.lines(meta.line, meta.column + 1, meta.end_line, meta.end_column - 1), at.chunk.text[start:end]
+
+
+def _arithmetic(at: Statement, branch: Branch) -> Expression:
+    """A chain of operators, which leans to the left: unrolled, so that a sum of many terms needs no recursion."""
+    chain = []
+    left: Leaf = branch
+    while not isinstance(left, Token) and left.data in OPERATORS:
+        chain.append(left)
+        left = left.children[0]
+    value = expression(at, left)
+    for link in reversed(chain):
+        right = expression(at, link.children[1])
+        match str(link.data):
+            case "add":
+                value = Arithmetic(span=at.span(link), op="+", left=value, right=right)
+            case "subtract":
+                value = Arithmetic(span=at.span(link), op="-", left=value, right=right)
+            case "multiply":
+                value = Arithmetic(span=at.span(link), op="*", left=value, right=right)
+            case _:
+                value = Arithmetic(span=at.span(link), op="/", left=value, right=right)
+    return value
+
+
+def _aggregate(at: Statement, branch: Branch) -> Aggregate:
+    body, group = branches(branch)
+    span, text = group_text(at, group)
+    return Aggregate(
+        span=at.span(branch),
+        function=at.word(token(branch, "NAME")),
+        body=expression(at, body),
+        variable=plain(at, token(branch, "VAR")),
+        pattern=Word(span=span, text=text),
+    )

@@ -1,0 +1,53 @@
+"""Where the pieces of a statement stand, and the problems found while its tree is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lark import Token
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
+from fedkg_compiler.syntax.grammar import Branch, Leaf
+from fedkg_compiler.syntax.split import Chunk
+from fedkg_compiler.syntax.tree import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement on its way from lark's tree to ours: its text and the list that its problems are put into."""
+
+    chunk: Chunk
+    problems: list[Diagnostic] = field(default_factory=list)
+
+    def span(self, leaf: Leaf) -> Span:
+        """The place of a token or a branch in the file."""
+        at = leaf if isinstance(leaf, Token) else leaf.meta
+        return self.lines(at.line or 1, at.column or 1, at.end_line or 1, at.end_column or 1)
+
+    def lines(self, line: int, column: int, end_line: int, end_column: int) -> Span:
+        """A place given in lines of the statement, as a place in the file."""
+        first = self.chunk.line - 1
+        return Span(file=self.chunk.file, line=first + line, column=column, end_line=first + end_line, end_column=end_column)
+
+    def word(self, token: Token) -> Word:
+        """A token as it is written."""
+        return Word(span=self.span(token), text=str(token))
+
+    def report(self, code: str, span: Span, message: str, help: str = "", *, related: tuple[Related, ...] = ()) -> None:
+        """Add an error."""
+        self.problems.append(Diagnostic(code=code, severity="error", span=span, message=message, help=help, related=related))
+
+
+def tokens(branch: Branch, *kinds: str) -> list[Token]:
+    """The direct tokens of a branch, of the kinds named (all of them where none is)."""
+    return [child for child in branch.children if isinstance(child, Token) and (not kinds or child.type in kinds)]
+
+
+def token(branch: Branch, *kinds: str) -> Token:
+    """The first direct token of these kinds; the grammar promises that there is one."""
+    return tokens(branch, *kinds)[0]
+
+
+def branches(branch: Branch, *names: str) -> list[Branch]:
+    """The direct branches of these names (all of them where none is)."""
+    return [child for child in branch.children if not isinstance(child, Token) and (not names or child.data in names)]

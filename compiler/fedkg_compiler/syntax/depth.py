@@ -1,0 +1,31 @@
+"""How deep a statement is nested: measured without recursion, before anything walks its tree."""
+
+from __future__ import annotations
+
+from lark import Token
+
+from fedkg_compiler.syntax.construct.expressions import OPERATORS
+from fedkg_compiler.syntax.grammar import Branch
+
+MAX_NESTING = 60
+MAX_TERMS = 200
+
+
+def too_deep(tree: Branch) -> tuple[Branch, str] | None:
+    """The first branch that is nested deeper than `MAX_NESTING`, or that joins more than `MAX_TERMS` terms, and which of the two."""
+    waiting: list[tuple[Branch, int, int]] = [(tree, 0, 0)]
+    while waiting:
+        branch, depth, terms = waiting.pop()
+        if depth > MAX_NESTING:
+            return branch, "nesting"
+        if terms > MAX_TERMS:
+            return branch, "terms"
+        chained = branch.data in OPERATORS
+        for position, child in enumerate(branch.children):
+            if isinstance(child, Token):
+                continue
+            if chained and position == 0 and child.data in OPERATORS:
+                waiting.append((child, depth, terms + 1))
+            else:
+                waiting.append((child, depth + 1, 0))
+    return None

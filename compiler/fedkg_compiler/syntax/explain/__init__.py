@@ -1,0 +1,65 @@
+"""Why a statement does not parse, said at the place where it was made, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.syntax.explain import shapes, signs, words
+from fedkg_compiler.syntax.explain.edge import explain_start, indented_statement
+from fedkg_compiler.syntax.explain.expected import expected, listed
+from fedkg_compiler.syntax.explain.offence import Found, Offence, offence
+from fedkg_compiler.syntax.split import Chunk
+
+# asked in this order; the first that recognises its mistake speaks
+RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
+    shapes.unclosed_brace,
+    shapes.missing_name,
+    signs.number_form,
+    signs.torn_sign,
+    signs.unclosed_text,
+    words.mixed_and_or,
+    words.late_option,
+    words.inner_prefix,
+    words.tolerance_as_within,
+    words.falling_feature,
+    shapes.missing_then,
+    shapes.missing_otherwise,
+    shapes.missing_unit,
+    shapes.value_not_condition,
+    shapes.unclosed_bracket,
+    shapes.closing_nothing,
+    shapes.number_as_class,
+    shapes.missing_mark,
+    signs.sign,
+    words.misspelt,
+    words.meant,
+    words.split_unit,
+    shapes.condition_not_value,
+    shapes.window_without_word,
+    shapes.brace_elsewhere,
+    signs.stranger,
+    words.side_by_side,
+)
+
+
+def explain(chunk: Chunk) -> Diagnostic:
+    """The one diagnostic of a statement that does not parse."""
+    at = offence(chunk)
+    for recognise in RECOGNISERS:
+        found = recognise(at)
+        if found is not None:
+            return at.diagnostic(found)
+    return at.diagnostic(_unexpected(at))
+
+
+def _unexpected(at: Offence) -> Found:
+    """What is said where no recogniser knows better."""
+    said = expected(at.accepts)
+    hint = f"expected {listed(said)}"
+    if not at.ended:
+        return Found("FKG002", f"`{at.bad}` is not expected here", hint)
+    return Found("FKG003", f"the statement ends too early, after `{at.last}`", hint)
+
+
+__all__ = ["RECOGNISERS", "explain", "explain_start", "indented_statement"]

@@ -1,0 +1,89 @@
+"""Mistakes at the left edge: lines that begin a statement and should not, or should and do not."""
+
+from __future__ import annotations
+
+import re
+
+from fedkg_compiler.diagnostics.nearest import nearest
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.syntax.explain.offence import offence, place
+from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
+from fedkg_compiler.syntax.split import Chunk
+
+_INDENTED = re.compile(
+    r"^[ \t\u00a0]+(?:(rule|signal|output|label|template|infer|set|cause)\s+[`\w]|(range|predict)\s+knowledge\b|(example)\s+of\b"
+    r"|(rows)\s+are\b|(prefix)\s+\w+\s*:|(timeline)\s+(?:step|time|trace)\b|(use)\s+\w|(shapes|queries)\s+\")",
+    re.MULTILINE,
+)
+_FIRST = re.compile(r"(?:\s|#[^\n]*)*")
+_PIECE = re.compile(r"[\w@]+|\S")
+_OPTION_WORDS = (
+    "kind",
+    "weight",
+    "hard",
+    "for",
+    "require",
+    "is",
+    "in",
+    "span",
+    "column",
+    "when",
+    "otherwise",
+    "and",
+    "or",
+    "then",
+    "keep",
+    "allow",
+)
+
+
+def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
+    """The diagnostic of a chunk that begins as no statement does; `continues` where it is known to belong to the statement above."""
+    found = _FIRST.match(chunk.text)
+    start = found.end() if found else 0
+    piece = _PIECE.match(chunk.text, start)
+    word = piece[0] if piece else ""
+    span = place(chunk, start, start + max(1, len(word)))
+    if continues:
+        message = f"`{word}` stands at the left edge, where a statement begins"
+        return _error("FKG026", message, "indent this line: it belongs to the statement above", span)
+    near = nearest(word.lstrip("@"), STATEMENT_WORDS)
+    if word == "@prefix":
+        hint = "write: prefix plant: <https://example.org/plant#>, without @ and full stop"
+    elif near:
+        hint = f"did you mean `{near}`?"
+    elif word in _OPTION_WORDS:
+        hint = "indent the line to continue the statement above"
+    elif word.casefold() in ("select", "ask", "construct", "base"):
+        hint = 'a SPARQL query stands in its own file: queries "checks/*.rq"'
+    elif word.casefold() in ("import", "include", "from"):
+        hint = "an ontology is loaded by: use isa95"
+    elif re.match(r"[^\n]*(<=|>=|==|[<>≤≥])", chunk.text[start:]):
+        hint = "a condition stands in a rule: rule NAME require ..."
+    else:
+        hint = "a statement begins with rule, signal, output, use or the like; indent the line to continue the statement above"
+    return _error("FKG001", f"`{word}` does not start a statement", hint, span)
+
+
+def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
+    """Where a second statement stands indented inside one that breaks there: the text above it, the text from it on, the diagnostic."""
+    places = {found.start(found.lastindex or 0): found.start() for found in _INDENTED.finditer(chunk.text) if found.start() > 0}
+    if not places:
+        return None
+    at = offence(chunk)
+    start = at.start if at.start in places else at.last.start_pos if at.last is not None else None
+    if start is None or start not in places:
+        return None
+    cut = places[start]
+    piece = _PIECE.match(chunk.text, start)
+    word = piece[0] if piece else ""
+    message = f"the statement `{word}` is indented, as if it belonged to the one above"
+    span = place(chunk, start, start + len(word))
+    problem = _error("FKG027", message, "move it to the left edge", span)
+    above = Chunk(file=chunk.file, line=chunk.line, text=chunk.text[:cut])
+    below = Chunk(file=chunk.file, line=chunk.line + chunk.text.count("\n", 0, cut), text=chunk.text[cut:])
+    return above, below, problem
+
+
+def _error(code: str, message: str, help: str, span: Span) -> Diagnostic:
+    return Diagnostic(code=code, severity="error", span=span, message=message, help=help)

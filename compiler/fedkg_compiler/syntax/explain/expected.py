@@ -1,0 +1,52 @@
+"""What could have stood at a place, in the words of somebody who writes rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fedkg_compiler.syntax.grammar import keywords
+
+_SAID = {
+    "NUMBER": "a number",
+    "NAME": "a name",
+    "QUOTED": "a `name in backquotes`",
+    "VAR": "a ?variable",
+    "UNIT": "a unit",
+    "STRING": 'a "text in quotes"',
+    "CMP": "a comparison (<= >= == != < >)",
+    "PNAME": "a term such as plant:Pump",
+    "IRI": "an <iri>",
+    "DOTTED": "a name",
+    "SPARQL": "a graph pattern",
+    "$END": "the end of the statement",
+}
+_VALUE = {"NAME", "NUMBER", "VAR", "QUOTED", "LPAR", "MINUS", "PAST"}
+_CONDITION = _VALUE | {"NOT", "IF", "ALWAYS", "EVENTUALLY", "ONCE", "HISTORICALLY", "NEXT", "PREVIOUS", "INITIALLY"}
+_ARITHMETIC = {"PLUS", "MINUS", "STAR", "SLASH", "CIRCUMFLEX"}
+_MOST = 6
+
+
+def expected(accepts: Iterable[str]) -> list[str]:
+    """The things that may follow, the telling ones first: at most six, and the operators of arithmetic only where nothing else may."""
+    names = set(accepts)
+    said: list[str] = []
+    if _VALUE - {"PAST"} <= names:
+        said.append("a condition" if "NOT" in names else "a value (a name, a number, a ?variable)")
+        names -= _CONDITION | {"LSQB", "WITHIN"}
+    if names and names <= _ARITHMETIC:
+        said.append("an operator (+ - * / ^)")
+    names -= _ARITHMETIC
+    if "DOTTED" in names:
+        names.discard("NAME")
+    known = keywords()
+    end = "$END" in names
+    said.extend(_SAID[name] for name in sorted(names) if name in _SAID and name != "$END")
+    said.extend(f"`{known[name]}`" for name in sorted(names) if name in known)
+    if end and len(said) < _MOST:
+        said.append(_SAID["$END"])
+    return said[:_MOST]
+
+
+def listed(said: list[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join(filter(None, [", ".join(said[:-1]), said[-1]])) if said else "nothing"

@@ -1,0 +1,181 @@
+"""What a statement stumbled over: where, after which words, and what could have stood there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lark import Token, UnexpectedInput, UnexpectedToken
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.syntax.grammar import keywords, statement_parser
+from fedkg_compiler.syntax.split import Chunk
+
+_PIECE = re.compile(
+    r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+|<[^<>\"{}|^`\\\s]*>|[^\W\d][\w-]*:[\w.-]*\w|[^\W\d]\w*|[0-9]+(?:[.,][0-9]+)*\w*"
+    r"|=[<>=]|<[>=]|[!:<>]=|->|=>|&&|\|\||\*\*|//|\+/-|\.\.+|\S"
+)
+_TRAILING = re.compile(r"(?:\s|#[^\n]*)*\Z")
+_OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A mistake recognised; `start` and `end` are set where it stands elsewhere than the offence, as offsets in the statement."""
+
+    code: str
+    message: str
+    help: str = ""
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """The place where a statement stops to make sense.
+
+    Attributes:
+        before: the tokens that were read. start: the offset of the first character that cannot be read on; at the end of the
+        statement that behind its last word. bad: the piece that stands there, "" at the end. accepts: lark's names of the tokens
+        that could have followed. value: the offset at which the value or condition just read begins.
+    """
+
+    chunk: Chunk
+    before: tuple[Token, ...]
+    start: int
+    bad: str
+    accepts: frozenset[str]
+    value: int | None
+
+    @property
+    def text(self) -> str:
+        """The whole statement."""
+        return self.chunk.text
+
+    @property
+    def rest(self) -> str:
+        """What stands from the offence on."""
+        return self.chunk.text[self.start :]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the statement ends here, too early."""
+        return not self.bad
+
+    @property
+    def form(self) -> str:
+        """The first word of the statement."""
+        return str(self.before[0]) if self.before else ""
+
+    @property
+    def last(self) -> Token | None:
+        """The token before."""
+        return self.before[-1] if self.before else None
+
+    @property
+    def touching(self) -> bool:
+        """Whether the offence follows the token before without a space."""
+        return self.last is not None and self.last.end_pos == self.start
+
+    def follows(self, *words: str) -> bool:
+        """Whether the last tokens are these."""
+        return tuple(str(token) for token in self.before[-len(words) :]) == words
+
+    def has(self, word: str) -> bool:
+        """Whether this word was read."""
+        return any(str(token) == word for token in self.before)
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the language that could have stood here."""
+        known = keywords()
+        return [known[name] for name in sorted(self.accepts) if name in known and known[name].isalpha()]
+
+    def allows(self, sign: str) -> bool:
+        """Whether this word or sign of the language could have stood here."""
+        known = keywords()
+        return any(known.get(name) == sign for name in self.accepts)
+
+    @property
+    def open_brackets(self) -> list[Token]:
+        """The brackets that are open here, the outermost first."""
+        stack: list[Token] = []
+        for token in self.before:
+            if str(token) in _OPENING:
+                stack.append(token)
+            elif str(token) in _CLOSING and stack:
+                stack.pop()
+        return stack
+
+    def diagnostic(self, found: Found) -> Diagnostic:
+        """The diagnostic of a mistake recognised here."""
+        if found.start is None:
+            start, end = self.start, self.start + len(self.bad)
+        else:
+            start, end = found.start, found.end or found.start + 1
+        span = place(self.chunk, start, end)
+        if start == end:
+            span = replace(span, end_column=span.end_column + 1)
+        return Diagnostic(code=found.code, severity="error", span=span, message=found.message, help=found.help)
+
+
+def place(chunk: Chunk, start: int, end: int) -> Span:
+    """The place of a stretch of a chunk, in the file."""
+    before = chunk.text[:start]
+    inside = chunk.text[start:end]
+    line = chunk.line + before.count("\n")
+    column = start - (before.rfind("\n") + 1) + 1
+    lines = inside.count("\n")
+    end_column = len(inside) - inside.rfind("\n") if lines else column + (end - start)
+    return Span(file=chunk.file, line=line, column=column, end_line=line + lines, end_column=end_column)
+
+
+def offence(chunk: Chunk) -> Offence:
+    """Reads a statement that does not parse up to the place where that shows."""
+    parser: Any = statement_parser().parse_interactive(chunk.text)  # lark leaves these methods untyped
+    before: list[Token] = []
+    ended = False
+    start = 0
+    try:
+        before.extend(parser.iter_parse())
+        parser.feed_eof(before[-1] if before else None)
+    except UnexpectedToken as error:
+        ended = error.token.type == "$END"
+        start = error.token.start_pos or 0
+        if before and error.token is before[-1]:
+            before.pop()
+    except UnexpectedInput as error:
+        start = error.pos_in_stream or 0
+    if ended:
+        start = _end(chunk.text, before)
+    piece = _PIECE.match(chunk.text, start) if not ended else None
+    again: Any = statement_parser().parse_interactive("")
+    for token in before:
+        again.feed_token(token)
+    return Offence(
+        chunk=chunk,
+        before=tuple(before),
+        start=start,
+        bad=piece[0] if piece else "",
+        accepts=frozenset(again.accepts()),
+        value=_start_of_value(again.parser_state.value_stack),
+    )
+
+
+def _end(text: str, before: list[Token]) -> int:
+    """Where the last word of a statement ends."""
+    if before:
+        return before[-1].end_pos or 0
+    found = _TRAILING.search(text)
+    return found.start() if found else len(text)
+
+
+def _start_of_value(stack: list[object]) -> int | None:
+    """Where the piece on top of the parser's stack begins, be it one token or a whole branch."""
+    if not stack:
+        return None
+    top = stack[-1]
+    if isinstance(top, Token):
+        return top.start_pos
+    return getattr(getattr(top, "meta", None), "start_pos", None)

@@ -1,0 +1,190 @@
+"""Mistakes in the shape of a statement: brackets, missing names and marks, values where conditions belong."""
+
+from __future__ import annotations
+
+import re
+
+from fedkg_compiler.syntax.explain.expected import expected, listed
+from fedkg_compiler.syntax.explain.offence import Found, Offence
+
+_NAMED = ("rule", "signal", "output", "label", "template", "infer", "set", "cause")
+_CLAUSES = ("require", "in", "is", "span", "column", "kind", "weight", "for", "classes", "keep", "hard", "per", "allow")
+_ENDS_CONDITION = ("and", "or", "then", ")", "until", "since", "only", "allow", "predict", "within", "over", "where")
+_WORD = re.compile(r"[^\W\d]\w*\Z")
+
+
+def unclosed_brace(at: Offence) -> Found | None:
+    """``{`` without ``}``."""
+    braces = [token for token in at.open_brackets if str(token) == "{"]
+    if not braces:
+        return None
+    start = braces[-1].start_pos or 0
+    if at.ended:
+        return Found("FKG004", "`{` is never closed", "close it with }; the lines inside braces are indented", start, start + 1)
+    what = "a text" if at.bad[:1] in "\"'" else f"`{at.bad}`"
+    return Found("FKG004", f"{what} in the graph pattern is never closed", "close it on its line; the braces end with }")
+
+
+def unclosed_bracket(at: Offence) -> Found | None:
+    """``(`` or ``[`` without its partner."""
+    stack = [token for token in at.open_brackets if str(token) in "(["]
+    if not stack:
+        return None
+    inner = stack[-1]
+    closing = {"(": ")", "[": "]"}[str(inner)]
+    start = inner.start_pos or 0
+    if at.ended and at.last is not inner and {"RPAR", "RSQB"} & at.accepts:
+        return Found("FKG005", f"`{inner}` is never closed", f"close it with {closing}", start, start + 1)
+    if at.bad in (")", "]", "}") and at.bad != closing and {"RPAR", "RSQB"} & at.accepts:
+        return Found("FKG005", f"`{inner}` is closed by `{at.bad}`", f"close it with {closing}")
+    return None
+
+
+def closing_nothing(at: Offence) -> Found | None:
+    """``)`` without ``(``."""
+    if at.bad not in (")", "]", "}") or at.open_brackets:
+        return None
+    return Found("FKG025", f"`{at.bad}` closes nothing", "take it away, or open it further to the left")
+
+
+def missing_then(at: Offence) -> Found | None:
+    """``if a`` without ``then``."""
+    if "THEN" not in at.accepts or "CMP" in at.accepts:
+        return None
+    if at.ended:
+        return Found("FKG020", "this `if` has no `then`", "write: if ... then ...")
+    if at.bad == ",":
+        return Found("FKG020", "this `if` has no `then`", "write: if ... then ..., without a comma")
+    return None
+
+
+def missing_name(at: Offence) -> Found | None:
+    """``rule require x <= 1``: a declaration without a name, or with a name that is none."""
+    form = at.form
+    if form not in _NAMED:
+        return None
+    if len(at.before) == 2 and str(at.before[1]) in _CLAUSES and at.before[1].type == "NAME":
+        word = at.before[1]
+        start = word.start_pos or 0
+        return Found("FKG021", f"this {form} has no name", f"write: {form} NAME {word} ...", start, start + len(word))
+    if len(at.before) == 2 and at.touching and re.match(r"[^\s(,:=]", at.bad):
+        start = at.before[1].start_pos or 0
+        found = re.match(r"[^\s\"(]+", at.text[start:])
+        written = found[0] if found else at.bad
+        return Found("FKG021", f"`{written}` is no name", _name_help(form, written), start, start + len(written))
+    if len(at.before) == 1 and not at.ended and not _WORD.match(at.bad):
+        found = re.match(r"[^\s\"(]+", at.rest)
+        written = found[0] if found and at.bad[:1] not in '"`' else at.bad
+        if re.match(r"[0-9]", written):
+            return Found("FKG021", f"`{written}` is no name", _name_help(form, written), at.start, at.start + len(written))
+        return Found("FKG021", f"this {form} has no name", f"write: {form} NAME ...")
+    return None
+
+
+def _name_help(form: str, written: str) -> str:
+    plain = re.sub(r"\W+", "_", written).strip("_")
+    plain = f"_{plain}" if plain[:1].isdigit() else plain
+    hint = f"a name has letters, digits and _, and begins with a letter: {plain}"
+    return hint + (f"; any other stands in backquotes: `{written}`" if form in ("signal", "output") else "")
+
+
+def missing_mark(at: Offence) -> Found | None:
+    """A variable without ``?``, a file name without quotes, a pattern without braces, an IRI without its brackets."""
+    accepts = at.accepts
+    word = _WORD.match(at.bad) is not None
+    if "VAR" in accepts and "NAME" not in accepts and word and at.bad not in at.words:
+        return Found("FKG022", f"`{at.bad}` is no variable", f"a variable begins with a question mark: ?{at.bad}")
+    if "LBRACE" in accepts and at.follows("where"):
+        return Found("FKG022", "a graph pattern stands in braces", "write: where { ?pump a plant:Pump }")
+    if accepts == {"STRING"} and not at.ended:
+        found = re.match(r"[^\s#]+", at.rest)
+        written = found[0] if found else at.bad
+        return Found("FKG022", f"`{written}` stands without quotes", f'write "{written}"', at.start, at.start + len(written))
+    if accepts == {"IRI"} and not at.ended:
+        found = re.match(r"[^\s]+", at.rest)
+        written = found[0] if found else at.bad
+        inner = written.strip("\"'")
+        return Found("FKG022", f"`{written}` is no IRI", f"an IRI stands in angle brackets: <{inner}>", at.start, at.start + len(written))
+    if accepts == {"COLON"} and at.form == "prefix":
+        return Found("FKG022", "a prefix ends with a colon", f"write: prefix {at.last}: <https://example.org/{at.last}#>")
+    if {"CLASS", "TABLE", "QUERY"} <= accepts and at.bad not in at.words:
+        if at.bad[:1] == '"':
+            return Found("FKG022", "what kind of file is this?", f"write: in table {at.bad}, or: in query {at.bad}")
+        if not at.ended:
+            return Found("FKG022", f"what kind of thing is `{at.bad}`?", f"write: in class {at.bad}")
+    return None
+
+
+def value_not_condition(at: Offence) -> Found | None:
+    """``require torque``: a value where a condition belongs."""
+    if not {"CMP", "IS"} <= at.accepts or at.value is None or at.last is None:
+        return None
+    if not at.ended and at.bad not in _ENDS_CONDITION:
+        return None
+    end = at.last.end_pos or at.start
+    written = at.text[at.value : end]
+    if at.has("is") and at.before[-2:-1] and str(at.before[-2]) in ("or", "and") and _WORD.match(written):
+        hint = f"repeat the left side: grade is A {at.before[-2]} grade is {written}"
+    else:
+        hint = f"compare it with something: {_shortened(written)} <= ..."
+    return Found("FKG018", f"`{_shortened(written)}` is a value, not a condition", hint, at.value, end)
+
+
+def missing_unit(at: Offence) -> Found | None:
+    """``signal t in span 0 .. 5``."""
+    last = at.last
+    if at.form not in ("signal", "output") or last is None or last.type != "UNIT" or str(last) not in ("span", "column", "is", "in"):
+        return None
+    start = last.start_pos or 0
+    return Found("FKG002", "`in` has no unit", f"write: in bar {last} ...", start, start + len(last))
+
+
+def missing_otherwise(at: Offence) -> Found | None:
+    """Range or prediction knowledge without its last clause."""
+    if not at.ended or "OTHERWISE" not in at.accepts or "WHEN" not in at.accepts:
+        return None
+    last = "otherwise predict ..." if at.form == "predict" else "otherwise allow any"
+    return Found("FKG003", "the statement ends without `otherwise`", f"end it with: {last}")
+
+
+def condition_not_value(at: Offence) -> Found | None:
+    """``max(a >= 1, b)``: a comparison where a value belongs; a second comparison after ``is``."""
+    if not re.match(r"<=?|>=?|==|!=|[≤≥≠]", at.bad) or at.last is None or at.last.type in ("CMP",):
+        return None
+    if {"PLUS", "UNIT"} & at.accepts:
+        return Found("FKG019", f"a comparison (`{at.bad}`) cannot stand here", f"expected {listed(expected(at.accepts - {'UNIT'}))}")
+    if "AND" in at.accepts:
+        return Found("FKG019", f"the condition before `{at.bad}` is complete", "join two conditions by `and`")
+    return None
+
+
+def window_without_word(at: Offence) -> Found | None:
+    """``[0, 2 h]`` where no prefix word stands before it, or a header in square brackets."""
+    if at.bad != "[":
+        return None
+    hint = "a window follows a word such as always: always [0 h, 2 h] ...; a column's name stands in backquotes: `Torque [Nm]`"
+    return Found("FKG024", "`[` cannot stand here", hint)
+
+
+def brace_elsewhere(at: Offence) -> Found | None:
+    """``{`` outside a quantifier."""
+    if at.bad != "{" or "LBRACE" in at.accepts:
+        return None
+    hint = "braces hold a graph pattern and stand after `where`: for ?pump where { ... }"
+    return Found("FKG022", "`{` cannot stand here", hint)
+
+
+def number_as_class(at: Offence) -> Found | None:
+    """``grade is 1``."""
+    if at.last is None or str(at.last) not in ("is", "not") or "STRING" not in at.accepts or not re.match(r"[0-9]", at.bad):
+        return None
+    return Found(
+        "FKG022",
+        f"`{at.bad}` is a number, `is` compares classes",
+        f'write == {at.bad} for a number, or is "{at.bad}" for a class of that name',
+    )
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= 40 else words[:37] + "..."

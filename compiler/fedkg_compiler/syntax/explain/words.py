@@ -1,0 +1,143 @@
+"""Mistakes in words: misspelt, out of place, from another language."""
+
+from __future__ import annotations
+
+import re
+
+from fedkg_compiler.diagnostics.nearest import nearest
+from fedkg_compiler.syntax.explain.offence import Found, Offence
+
+PREFIX_WORDS = ("always", "eventually", "once", "historically", "next", "previous", "initially", "if")
+OPTION_WORDS = ("kind", "weight", "hard", "for", "scope", "require")
+_WORD = re.compile(r"[^\W\d]\w*\Z")
+_COMPARES = re.compile(r"[^\n]*?(<=?|>=?|==|!=|[≤≥≠]|\bis\b|\bnever\b)")
+
+# words of other languages: (the word, what must be acceptable here or "", what to say)
+MEANT = (
+    ("else", "", "there is no else: write a second rule for the other case"),
+    ("elif", "", "there is no else: write a second rule for the other case"),
+    ("unless", "", "write: if not (...) then ..."),
+    ("when", "", "in a rule write: if ... then ..."),
+    ("implies", "", "write: if ... then ..."),
+    ("xor", "", "write: (a and not b) or (b and not a), each compared"),
+    ("between", "CMP", "write: 1 <= x <= 5"),
+    ("equals", "CMP", "equality is =="),
+    ("decreases", "FALLS", "write: never falls"),
+    ("drops", "FALLS", "write: never falls"),
+    ("sinks", "FALLS", "write: never falls"),
+    ("increases", "RISES", "write: never rises"),
+    ("grows", "RISES", "write: never rises"),
+    ("unit", "IN", "a unit is given by `in`: in bar"),
+    ("range", "SPAN", "a range is given by `span`: span 0 .. 10"),
+    ("must", "REQUIRE", "a rule's condition stands after `require`"),
+    ("that", "REQUIRE", "a rule's condition stands after `require`"),
+    ("forall", "FOR", "write: for ?x in class ... , or: for ?x where { ... }"),
+    ("true", "", "there are no truth values: compare a signal, say flag == 1"),
+    ("false", "", "there are no truth values: compare a signal, say flag == 0"),
+)
+
+
+def misspelt(at: Offence) -> Found | None:
+    """A word that is nearly one of the language that could stand here."""
+    if not _WORD.match(at.bad):
+        return None
+    near = nearest(at.bad, at.words)
+    if near is None or at.bad in at.words:
+        return None
+    return Found("FKG006", f"`{at.bad}` is not expected here", f"did you mean `{near}`?")
+
+
+def meant(at: Offence) -> Found | None:
+    """A word of another language."""
+    for word, needs, hint in MEANT:
+        if at.bad.casefold() == word and (not needs or needs in at.accepts):
+            return Found(
+                "FKG020" if word in ("else", "elif", "unless", "when", "implies") else "FKG006",
+                f"`{at.bad}` is no word for this place",
+                hint,
+            )
+    return None
+
+
+def falling_feature(at: Offence) -> Found | None:
+    """``as wear falls``: the second half of a monotone condition always rises."""
+    if "RISES" in at.accepts and "FALLS" not in at.accepts and at.has("never"):
+        hint = "the feature always rises: turn the first word round instead (`never rises` for `never falls`)"
+        return Found("FKG028", "`as` goes with `rises`", hint)
+    return None
+
+
+def mixed_and_or(at: Offence) -> Found | None:
+    """``a and b or c``."""
+    if at.bad not in ("and", "or"):
+        return None
+    other = "or" if at.bad == "and" else "and"
+    depth = 0
+    for token in reversed(at.before):
+        depth += str(token) in (")", "]", "}")
+        depth -= str(token) in ("(", "[", "{")
+        if depth < 0 or str(token) in ("then", "if", "require", "when"):
+            break
+        if depth == 0 and str(token) == other:
+            hint = f"put one of the two in parentheses: (a {other} b) {at.bad} c"
+            return Found("FKG009", f"`{at.bad}` is mixed with `{other}`", hint)
+    return None
+
+
+def late_option(at: Offence) -> Found | None:
+    """``require x <= 3 kind physical``: an option after the formula."""
+    if at.form != "rule" or not at.has("require"):
+        return None
+    hint = "options come before require: rule NAME kind capacity weight 2 require ..."
+    if at.bad in OPTION_WORDS:
+        return Found("FKG015", f"`{at.bad}` stands after the condition", hint)
+    if at.last is not None and str(at.last) in OPTION_WORDS and at.last.type == "UNIT":
+        start = at.last.start_pos or 0
+        return Found("FKG015", f"`{at.last}` stands after the condition", hint, start, start + len(at.last))
+    return None
+
+
+def inner_prefix(at: Offence) -> Found | None:
+    """``a and always b``: a prefix word in the middle."""
+    word, start = at.bad, at.start
+    if at.last is not None and at.last.type in ("NAME", "UNIT") and str(at.last) in PREFIX_WORDS and word not in PREFIX_WORDS:
+        word, start = str(at.last), at.last.start_pos or 0
+    if word not in PREFIX_WORDS or word.upper() in at.accepts or not any(str(token) in ("require", "when", "=") for token in at.before):
+        return None
+    hint = f"`{word}` reaches to the end or to a closing parenthesis: write ({word} ...)"
+    return Found("FKG016", f"`{word}` in the middle needs parentheses", hint, start, start + len(word))
+
+
+def tolerance_as_within(at: Offence) -> Found | None:
+    """``a == b within 0.5 kg/h``."""
+    if at.bad != "within":
+        return None
+    if at.allows("+/-"):
+        hint = "`within` is a time, as in `only after ... within 30 min`; a tolerance is written +/- 0.5 kg/h"
+        return Found("FKG017", "`within` is no tolerance", hint)
+    hint = "a time stands behind the word it belongs to: `eventually within 2 h ...`, or behind `only after ...`"
+    return Found("FKG017", "`within` cannot stand here", hint)
+
+
+def split_unit(at: Offence) -> Found | None:
+    """``60 N m``: a unit of two words."""
+    last = at.last
+    if last is None or last.type != "UNIT" or not re.match(r"[^\W\d_]|[°%]", at.bad):
+        return None
+    after = at.rest[len(at.bad) :]
+    if at.form == "rule" and _COMPARES.match(after) and not re.match(r"\s*(and|or|then)\b", after):
+        return None
+    hint = f"a unit is one word: {last}.{at.bad} or {last}/{at.bad}"
+    return Found("FKG007", f"`{at.bad}` stands apart from the unit `{last}`", hint)
+
+
+def side_by_side(at: Offence) -> Found | None:
+    """Two values or two conditions with nothing between them."""
+    last = at.last
+    if last is None or not {"PLUS", "AND"} & at.accepts or not re.match(r"[^\W\d]|[?`(0-9]", at.bad):
+        return None
+    if at.bad == "(" and last.type in ("QUOTED", "VAR"):
+        return Found("FKG029", f"`{last}` cannot be applied to something", "join the two: and, or, +, *")
+    left = str(last)
+    kind = "two conditions: and, or" if "AND" in at.accepts and "CMP" not in at.accepts else "the two: and, or, +, *, <="
+    return Found("FKG029", f"nothing stands between `{left}` and `{at.bad}`", f"join {kind}")

@@ -1,0 +1,167 @@
+"""From the text of a rule file to its syntax tree and everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from lark import Tree, UnexpectedInput
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.syntax.construct import construct
+from fedkg_compiler.syntax.construct.place import Statement as StatementAt
+from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
+from fedkg_compiler.syntax.explain import explain, explain_start, indented_statement
+from fedkg_compiler.syntax.grammar import STATEMENT_WORDS, Branch, statement_parser
+from fedkg_compiler.syntax.lost import lost
+from fedkg_compiler.syntax.split import Chunk, joined, split
+from fedkg_compiler.syntax.text import decode, not_text, plain_text
+from fedkg_compiler.syntax.tree import Lost, RuleFile, Statement
+
+MAX_PROBLEMS = 100
+MAX_STATEMENT = 200_000
+_MAX_RUN = 200
+
+
+def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
+    """The tree of a rule file and its syntax errors, in file order; statements that do not parse are left out and named in ``lost``.
+
+    Args:
+        text: the file's text, with any line ends, with or without byte order mark. file: its name, as places shall show it.
+
+    There are at most `MAX_PROBLEMS` errors, and then one that says how many more there are.
+    """
+    text = plain_text(text)
+    stranger = not_text(text, file)
+    if stranger is not None:
+        return RuleFile(file=file, text=text, statements=()), (stranger,)
+    reading = _Reading(split(text, file))
+    reading.run()
+    tree = RuleFile(file=file, text=text, statements=tuple(reading.statements), lost=tuple(reading.lost))
+    return tree, tuple(reading.problems)
+
+
+def parse_bytes(body: bytes, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
+    """`parse` for a file as it lies on disk: UTF-8, or UTF-16 with its byte order mark; another encoding is one more error."""
+    text, problems = decode(body, file)
+    tree, more = parse(text, file)
+    return tree, problems + more
+
+
+class _Reading:
+    """One pass over the chunks of a file."""
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self.waiting = deque(chunks)
+        self.statements: list[Statement] = []
+        self.problems: list[Diagnostic] = []
+        self.lost: list[Lost] = []
+
+    def run(self) -> None:
+        """Read every chunk, until there are more problems than anybody reads."""
+        while self.waiting:
+            chunk = self.waiting.popleft()
+            if chunk.first_word in STATEMENT_WORDS:
+                self._statement(chunk)
+            else:
+                self._stray(chunk)
+            if len(self.problems) > MAX_PROBLEMS:
+                self._give_up()
+
+    def _statement(self, chunk: Chunk) -> None:
+        """A chunk that begins as a statement does, with the lines below it that have lost their indentation."""
+        run = self._run_below()
+        if run:
+            whole = joined([chunk, *run])
+            tree = _branch(whole)
+            if isinstance(tree, Tree):
+                for _ in run:
+                    self.waiting.popleft()
+                self.problems.append(explain_start(run[0], continues=True))
+                self._build(whole, tree)
+                return
+        tree = _branch(chunk)
+        if isinstance(tree, Tree):
+            self._build(chunk, tree)
+            return
+        if tree is None:
+            self.problems.append(_too_long(chunk))
+        elif self._indented(chunk):
+            return
+        else:
+            self.problems.append(explain(chunk))
+        self._lose(chunk)
+
+    def _indented(self, chunk: Chunk) -> bool:
+        """Whether another statement stands inside this one, indented: then both are read again, apart."""
+        parts = indented_statement(chunk)
+        if parts is None:
+            return False
+        above, below, problem = parts
+        self.problems.append(problem)
+        self.waiting.appendleft(below)
+        if not above.blank:
+            self.waiting.appendleft(above)
+        return True
+
+    def _run_below(self) -> list[Chunk]:
+        run: list[Chunk] = []
+        for chunk in self.waiting:
+            if chunk.first_word in STATEMENT_WORDS or len(run) == _MAX_RUN:
+                break
+            run.append(chunk)
+        return run
+
+    def _stray(self, chunk: Chunk) -> None:
+        """A chunk that begins as no statement does."""
+        self.problems.append(explain_start(chunk))
+        self._lose(chunk)
+
+    def _build(self, chunk: Chunk, tree: Branch) -> None:
+        at = StatementAt(chunk)
+        deep = too_deep(tree)
+        if deep is None:
+            self.statements.append(construct(at, tree))
+            self.problems.extend(at.problems)
+            return
+        branch, what = deep
+        if what == "nesting":
+            message, hint = f"this is nested more than {MAX_NESTING} deep", "split the rule into several"
+        else:
+            message, hint = f"more than {MAX_TERMS} terms are joined here", "split the sum, or write: sum of ... over ... where { ... }"
+        self.problems.append(Diagnostic(code="FKG034", severity="error", span=at.span(branch), message=message, help=hint))
+        self._lose(chunk)
+
+    def _lose(self, chunk: Chunk) -> None:
+        gone = lost(chunk)
+        if gone is not None:
+            self.lost.append(gone)
+
+    def _give_up(self) -> None:
+        """Keep the first problems, count what surely is wrong in the rest, and say so."""
+        first = self.problems[MAX_PROBLEMS]
+        more = len(self.problems) - MAX_PROBLEMS + sum(chunk.first_word not in STATEMENT_WORDS for chunk in self.waiting)
+        for chunk in self.waiting:
+            self._lose(chunk)
+        self.waiting.clear()
+        del self.problems[MAX_PROBLEMS:]
+        message = f"at least {more:,} more problem{'s' if more > 1 else ''} from here on"
+        hint = f"mend the {MAX_PROBLEMS} above first; is this a rule file at all?"
+        self.problems.append(Diagnostic(code="FKG044", severity="error", span=first.span, message=message, help=hint))
+
+
+def _branch(chunk: Chunk) -> Branch | UnexpectedInput | None:
+    """Lark's tree of a statement, or what it stumbled over; None where the statement is too long to be one."""
+    if len(chunk.text) > MAX_STATEMENT:
+        return None
+    try:
+        return statement_parser().parse(chunk.text)
+    except UnexpectedInput as error:
+        return error
+
+
+def _too_long(chunk: Chunk) -> Diagnostic:
+    column = chunk.indent + 1
+    end = column + len(chunk.first_word)
+    span = Span(file=chunk.file, line=chunk.line, column=column, end_line=chunk.line, end_column=end)
+    message = f"this statement has {len(chunk.text):,} characters; at most {MAX_STATEMENT:,} are read"
+    return Diagnostic(code="FKG035", severity="error", span=span, message=message, help="put long lists into a sheet: in table FILE")

@@ -1,0 +1,70 @@
+"""A rule file cut into statements: a word at the left edge begins one, every other line belongs to the statement above."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+_FIRST_WORD = re.compile(r"[ \t\u00a0]*([\w@]*)")
+_BLANK = re.compile(r"(?:\s|#[^\n]*)*+")
+_LINE = re.compile(r"^([ \t\u00a0]*)[^\s#]", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The text of one statement, from the beginning of its line, with the blank lines and comments after it.
+
+    Attributes:
+        file: as given to `parse`. line: the line of the file (from 1) on which the text begins.
+    """
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def first_word(self) -> str:
+        """The word that the text begins with, or "" where it begins with something else."""
+        found = _FIRST_WORD.match(self.text)
+        return found[1] if found else ""
+
+    @property
+    def indent(self) -> int:
+        """How many characters stand before the first word."""
+        found = _FIRST_WORD.match(self.text)
+        return found.start(1) if found else 0
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing in it but space and comments."""
+        return _BLANK.fullmatch(self.text) is not None
+
+
+def split(text: str, file: str) -> list[Chunk]:
+    """The statements of a file in order; what stands above the first one is a chunk of its own, without blank lines and comments."""
+    start = re.compile(rf"^{re.escape(left_edge(text))}(?=[\w@])", re.MULTILINE)
+    first = _LINE.search(text)
+    if first is None:
+        return []
+    edges = [first.start(), *(found.start() for found in start.finditer(text) if found.start() > first.start()), len(text)]
+    chunks = []
+    line = 1 + text.count("\n", 0, first.start())
+    for begin, end in pairwise(edges):
+        chunks.append(Chunk(file=file, line=line, text=text[begin:end]))
+        line += text.count("\n", begin, end)
+    return chunks
+
+
+def left_edge(text: str) -> str:
+    """The indentation that every line of the text has (a text indented as a whole has its left edge there); mostly ""."""
+    first = _LINE.search(text)
+    edge = first[1] if first else ""
+    if edge and all(found[1].startswith(edge) for found in _LINE.finditer(text)):
+        return edge
+    return ""
+
+
+def joined(chunks: list[Chunk]) -> Chunk:
+    """Neighbouring chunks as one."""
+    return Chunk(file=chunks[0].file, line=chunks[0].line, text="".join(chunk.text for chunk in chunks))

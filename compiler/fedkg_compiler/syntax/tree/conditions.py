@@ -1,0 +1,106 @@
+"""What holds or does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedkg_compiler.syntax.tree.expressions import Expression, Quantity
+from fedkg_compiler.syntax.tree.words import Head, Tree, Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Tree):
+    """``a <= b < c``, chained; operators are normalised to ``<= >= == != < >``; len(operators) == len(operands) - 1."""
+
+    operands: tuple[Expression, ...]
+    operators: tuple[Word, ...]
+    tolerance: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsClass(Tree):
+    """``grade is D``, ``grade is not "L"``, ``variant is ?p``."""
+
+    subject: Expression
+    negated: bool
+    value: Word
+    form: Literal["name", "string", "variable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monotone(Tree):
+    """``x never falls [per group] [as feature rises]``; `group` names a signal, or a table header."""
+
+    subject: Expression
+    direction: Literal["falls", "rises"]
+    group: Word | None = None
+    feature: Head | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negation(Tree):
+    """``not c``."""
+
+    arg: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllOf(Tree):
+    """``a and b and c``."""
+
+    args: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf(Tree):
+    """``a or b or c``."""
+
+    args: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IfThen(Tree):
+    """``if a then b``."""
+
+    antecedent: Condition
+    consequent: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(Tree):
+    """``[low, high]``; ``within t`` is a window whose low is None."""
+
+    low: Expression | None
+    high: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Temporal(Tree):
+    """A prefix word with its body: ``always [0 h, 2 h] c``."""
+
+    mode: Literal["always", "eventually", "once", "historically", "next", "previous", "initially"]
+    window: Window | None
+    arg: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Until(Tree):
+    """``a until [window] b`` or ``a since [window] b``."""
+
+    mode: Literal["until", "since"]
+    left: Condition
+    window: Window | None
+    right: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlyAfter(Tree):
+    """``effect only after cause within t``."""
+
+    effect: Condition
+    cause: Condition
+    within: Quantity | None = None
+
+
+Condition = Comparison | IsClass | Monotone | Negation | AllOf | AnyOf | IfThen | Temporal | Until | OnlyAfter

@@ -1,0 +1,215 @@
+"""Statements, and the file they make up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedkg_compiler.syntax.tree.conditions import Condition
+from fedkg_compiler.syntax.tree.expressions import Apply, Expression, Quantity
+from fedkg_compiler.syntax.tree.quantifiers import Quantifier
+from fedkg_compiler.syntax.tree.words import Head, TermName, Tree, Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use(Tree):
+    """``use isa95, mason`` or ``use rules isa95.capacity``."""
+
+    names: tuple[Word, ...]
+    rules: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefix(Tree):
+    """``prefix plant: <iri>``."""
+
+    name: Word
+    iri: Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline(Tree):
+    """``timeline step 5 min time column "Zeit" trace column "heat"``."""
+
+    step: Quantity | None = None
+    time: Word | None = None
+    trace: Word | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsAre(Tree):
+    """``rows are plant:Part``."""
+
+    term: TermName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal(Tree):
+    """``signal`` (role input) or ``output`` with its clauses; `bounds` is the declared span."""
+
+    role: Literal["input", "output"]
+    head: Head
+    term: TermName | None = None
+    unit: Word | None = None
+    bounds: tuple[float, float] | None = None
+    column: Word | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label(Tree):
+    """``label grade classes A, B, C, D column "Grade"``."""
+
+    name: Word
+    classes: tuple[Word, ...]
+    column: Word | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Tree):
+    """A rule; `kind` and `weight` keep their place for messages; `text` is the statement's source."""
+
+    name: Word
+    formula: Condition
+    title: Word | None = None
+    quantifier: Quantifier | None = None
+    kind: Word | None = None
+    weight: Quantity | None = None
+    hard: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template(Tree):
+    """``template name(a, b) = formula``."""
+
+    name: Word
+    parameters: tuple[Word, ...]
+    formula: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infer(Tree):
+    """``infer name per client find ?low, ?high in template(...)``."""
+
+    name: Word
+    per: Word
+    variables: tuple[Word, ...]
+    call: Apply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Tree):
+    """What a range clause allows: ``any`` (both empty), classes, or an interval with its unit."""
+
+    classes: tuple[Word, ...] = ()
+    interval: tuple[float, float] | None = None
+    unit: Word | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeKnowledge(Tree):
+    """``range knowledge name of output when c allow choice ... otherwise allow choice``."""
+
+    name: Word
+    output: Word
+    quantifier: Quantifier | None
+    clauses: tuple[tuple[Condition, Choice], ...]
+    otherwise: Choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictKnowledge(Tree):
+    """``predict knowledge name of output when c predict e ... otherwise predict e``."""
+
+    name: Word
+    output: Word
+    quantifier: Quantifier | None
+    clauses: tuple[tuple[Condition, Expression], ...]
+    otherwise: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepSet(Tree):
+    """``set name for ... keep parameters in l1_ball(radius = ?r)``."""
+
+    name: Word
+    quantifier: Quantifier | None
+    target: Word
+    call: Apply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause(Tree):
+    """``cause name for ... allow ?a drives ?b lag 10 min``."""
+
+    name: Word
+    quantifier: Quantifier
+    driver: Word
+    driven: Word
+    lag: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series(Tree):
+    """``pressure = 7 9 9 bar`` in an example."""
+
+    head: Head
+    values: tuple[float, ...]
+    unit: Word | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example(Tree):
+    """``example of recovers fails for pressure = 7 9 9 9 bar and ...``."""
+
+    rule: Word
+    holds: bool
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load(Tree):
+    """``shapes "pump.shacl.ttl"`` or ``queries "legacy/*.rq"``."""
+
+    what: Literal["shapes", "queries"]
+    path: Word
+
+
+Statement = (
+    Use
+    | Prefix
+    | Timeline
+    | RowsAre
+    | Signal
+    | Label
+    | Rule
+    | Template
+    | Infer
+    | RangeKnowledge
+    | PredictKnowledge
+    | KeepSet
+    | Cause
+    | Example
+    | Load
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(Tree):
+    """A statement that did not parse: its first word, and the names it would have declared.
+
+    Who looks up a name that stands here says nothing: the statement itself has been complained about.
+    """
+
+    word: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFile:
+    """One parsed file: its name as given, its text (line ends ``\\n`` or ``\\r\\n``), its statements in order (those that parsed)."""
+
+    file: str
+    text: str
+    statements: tuple[Statement, ...]
+    lost: tuple[Lost, ...] = ()
