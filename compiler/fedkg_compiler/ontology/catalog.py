@@ -1,0 +1,160 @@
+"""The catalogue of ontologies: `ontologies/catalog.toml` as checked data, with what the user has added to it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedkg.errors import FedkgError
+from fedkg_compiler.resources import data_folder
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Official(_Record):
+    """Where the original of an ontology comes from.
+
+    Attributes:
+        source: the address of the file. sha256: its checksum, "" where the publisher changes the file in place.
+        licence: as its publisher states it.
+    """
+
+    source: str
+    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    licence: str
+
+
+class Entry(_Record):
+    """One ontology that rule files can `use`.
+
+    Attributes:
+        name: the word after `use`. title, version: of the original. iri: what the ontology calls itself.
+        prefix, namespace: brought by `use`. prefixes: further ones.
+        official: where the original comes from; None where there is none but ours.
+        module: our file that stands in for the original. additions: our files that are loaded with either of them.
+        always: loaded for every rule file, whether it says `use` or not.
+        partial: our module has a part of the original's terms, so that a name it lacks may be right.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z_]\w*$")
+    title: str
+    iri: str
+    version: str = ""
+    prefix: str
+    namespace: str
+    prefixes: dict[str, str] = {}
+    official: Official | None = None
+    module: str
+    additions: tuple[str, ...] = ()
+    always: bool = False
+    partial: bool = False
+
+    def all_prefixes(self) -> dict[str, str]:
+        """Return every prefix that `use` of this entry brings."""
+        return {self.prefix: self.namespace, **self.prefixes}
+
+
+class Alignment(_Record):
+    """A file of mappings, loaded when all of `between` are."""
+
+    between: tuple[str, str]
+    file: str
+
+
+class _CatalogFile(_Record):
+    ontology: tuple[Entry, ...]
+    alignment: tuple[Alignment, ...] = ()
+
+
+class Added(_Record):
+    """A file that the user put in place of our module, or under a new name.
+
+    Attributes:
+        name: the word after `use`. file: the file's name inside the shelf's folder. sha256: of its bytes when it was added.
+        source: where the user took it from, as given. prefix, namespace, iri, title: read from the file, or the catalogue's.
+    """
+
+    name: str
+    file: str
+    sha256: str
+    source: str
+    prefix: str
+    namespace: str
+    iri: str = ""
+    title: str = ""
+
+
+class Catalog(_Record):
+    """Every ontology known by name: ours, and what stands in their place.
+
+    Attributes:
+        folder: where `module`, `additions` and alignment files are. shelf: where the user's files are.
+    """
+
+    folder: Path
+    shelf: Path
+    entries: dict[str, Entry]
+    alignments: tuple[Alignment, ...]
+    added: dict[str, Added]
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name that `use` accepts, sorted."""
+        return tuple(sorted({*self.entries, *self.added}))
+
+    def prefixes_of(self, name: str) -> dict[str, str]:
+        """Return the prefixes that `use name` brings; `name` must be one of `names()`."""
+        if name in self.entries:
+            return self.entries[name].all_prefixes()
+        extra = self.added[name]
+        return {extra.prefix: extra.namespace}
+
+    def all_prefixes(self) -> dict[str, str]:
+        """Return the prefixes of every ontology, loaded or not; the catalogue's win over the user's."""
+        found: dict[str, str] = {}
+        for name in (*sorted(self.entries), *sorted(set(self.added) - set(self.entries))):
+            for prefix, namespace in self.prefixes_of(name).items():
+                found.setdefault(prefix, namespace)
+        return found
+
+    def name_of_iri(self, iri: str) -> str | None:
+        """Return the name of the ontology that calls itself `iri`, with or without a last ``#`` or ``/``."""
+        bare = iri.rstrip("#/")
+        for name, entry in sorted(self.entries.items()):
+            if bare in (entry.iri.rstrip("#/"), entry.namespace.rstrip("#/")):
+                return name
+        for name, extra in sorted(self.added.items()):
+            if extra.iri and bare == extra.iri.rstrip("#/"):
+                return name
+        return None
+
+
+def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Catalog:
+    """Return the catalogue that ships with fedkg, with the user's additions.
+
+    Args:
+        folder: a folder with a `catalog.toml`; default: the one that ships.
+        home: the user's folder; default: `$FEDKG_HOME`, else `~/.local/share/fedkg`.
+
+    Raises:
+        FedkgError: where the catalogue or the list of additions is not readable.
+    """
+    from fedkg_compiler.ontology.shelf import read_shelf, shelf_folder
+
+    place = data_folder("ontologies") if folder is None else folder
+    source = place / "catalog.toml"
+    try:
+        listed = _CatalogFile.model_validate(tomllib.loads(source.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        raise FedkgError(f"the catalogue of ontologies {source} cannot be read", received=str(error)) from error
+    shelf = shelf_folder(home)
+    return Catalog(
+        folder=place,
+        shelf=shelf,
+        entries={entry.name: entry for entry in listed.ontology},
+        alignments=listed.alignment,
+        added={extra.name: extra for extra in read_shelf(shelf)},
+    )

@@ -1,0 +1,148 @@
+"""Gathers the names that documents define, and finds names in a user's graph that the ontology they belong to lacks."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyoxigraph as ox
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.reading import Document
+from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS, SOSA, STANDARD_TERMS
+from fedkg_compiler.ontology.terms import TermKind, split_iri
+from fedkg_compiler.ontology.vocabulary import closest
+
+_CLASS_TYPES = frozenset({OWL + "Class", RDFS + "Class", RDFS + "Datatype"})
+_PROPERTY_TYPES = frozenset(
+    {RDF + "Property"}
+    | {
+        OWL + name + "Property"
+        for name in ("Object", "Datatype", "Annotation", "Functional", "InverseFunctional", "Transitive", "Symmetric")
+    }
+)
+_LABEL = (RDFS + "label", SKOS + "prefLabel")
+_COMMENT = (RDFS + "comment", SKOS + "definition")
+_MOST_REPORTED = 20
+
+
+@dataclass(slots=True)
+class Definition:
+    """What one document says about one name while it is gathered."""
+
+    ontology: str
+    kind: TermKind = "individual"
+    labels: set[tuple[str, str]] = field(default_factory=set)
+    comments: set[tuple[str, str]] = field(default_factory=set)
+
+
+def definitions(document: Document, ontology: str, *, individuals: bool) -> dict[str, Definition]:
+    """Return the names that a document defines: its classes and properties, and with `individuals` every other named subject.
+
+    An observed property (`sosa:ObservableProperty`) and a property that is used count as properties where individuals do not count.
+    """
+    found: dict[str, Definition] = defaultdict(lambda: Definition(ontology))
+    properties: set[str] = set()
+    observed: set[str] = set()
+    for quad in document.triples:
+        predicate = quad.predicate.value
+        properties.add(predicate)
+        if not isinstance(quad.subject, ox.NamedNode):
+            continue
+        entry = found[quad.subject.value]
+        if isinstance(quad.object, ox.Literal):
+            if predicate in _LABEL:
+                entry.labels.add((quad.object.language or "", quad.object.value))
+            elif predicate in _COMMENT:
+                entry.comments.add((quad.object.language or "", quad.object.value))
+        elif predicate == RDFS + "subClassOf":
+            entry.kind = "class"
+        elif predicate == RDF + "type" and isinstance(quad.object, ox.NamedNode):
+            kind = quad.object.value
+            if kind in _CLASS_TYPES:
+                entry.kind = "class"
+            elif kind in _PROPERTY_TYPES and entry.kind != "class":
+                entry.kind = "property"
+            elif kind == SOSA + "ObservableProperty":
+                observed.add(quad.subject.value)
+    if individuals:
+        return {iri: entry for iri, entry in found.items() if split_iri(iri)[1]}
+    kept = {iri: entry for iri, entry in found.items() if entry.kind != "individual" or iri in observed}
+    for iri in properties - set(kept):
+        kept[iri] = found[iri]
+        kept[iri].kind = "property"
+    return kept
+
+
+def best_text(texts: set[tuple[str, str]]) -> str:
+    """Return the text in English, else without a language, else in the first language; "" where there is none."""
+    return min(texts, key=lambda item: (0 if item[0].startswith("en") else 1 if not item[0] else 2, *item), default=("", ""))[1]
+
+
+def strangers(
+    document: Document, closed: Mapping[str, str], known: Mapping[str, frozenset[str]], partial: frozenset[str]
+) -> tuple[Diagnostic, ...]:
+    """Return a warning for each property or object of a user's graph in a known ontology's namespace that the ontology lacks.
+
+    Where our module has only a part of the ontology (`partial`), a name is doubtful only if it is nearly one of those.
+    """
+    spaces = sorted({*closed, *STANDARD_TERMS}, key=len, reverse=True)
+    defined = {quad.subject.value for quad in document.triples if isinstance(quad.subject, ox.NamedNode)}
+    used: dict[str, None] = {}
+    for quad in document.triples:
+        used[quad.predicate.value] = None
+        if isinstance(quad.object, ox.NamedNode):
+            used[quad.object.value] = None
+    problems: list[Diagnostic] = []
+    for iri in used:
+        space = next((space for space in spaces if iri.startswith(space)), None)
+        if space is None or iri in defined:
+            continue
+        local = iri[len(space) :]
+        names = known.get(space, frozenset()) | STANDARD_TERMS.get(space, frozenset())
+        if not local or local in names or (space.endswith("rdf-syntax-ns#") and re.fullmatch(r"_\d+", local)):
+            continue
+        meant = closest(local, names)
+        if meant is None and space in partial:
+            continue
+        shown = _shown(document, space, local)
+        advice = f"did you mean `{_shown(document, space, meant)}`?" if meant else ""
+        name = closed.get(space, space)
+        problems.append(
+            report("FKG115", find(document, iri, space, local), f"{name} has no term `{shown}`", help=advice, severity="warning")
+        )
+    return tuple(problems[:_MOST_REPORTED])
+
+
+def _shown(document: Document, space: str, local: str) -> str:
+    prefix = min((prefix for prefix, namespace in document.prefixes.items() if namespace == space), default=None)
+    return f"<{space}{local}>" if prefix is None else f"{prefix}:{local}"
+
+
+def find(document: Document, iri: str, space: str, local: str) -> Span:
+    """Return where a document first writes an IRI, in full or with a prefix; its beginning where that is not found."""
+    spellings = [re.escape(f"{prefix}:{local}") for prefix, namespace in document.prefixes.items() if namespace == space]
+    pattern = "|".join([*(rf"(?<![\w:.-]){text}(?![\w-])" for text in sorted(spellings)), re.escape(iri) + r"(?![\w-])"])
+    match = re.search(pattern, document.text)
+    if match is None:
+        return point(document.name)
+    line = document.text.count("\n", 0, match.start()) + 1
+    column = match.start() - document.text.rfind("\n", 0, match.start())
+    return point(document.name, line, column, width=match.end() - match.start())
+
+
+def by_namespace(iris: Sequence[str], closed: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Return namespace to local names; the namespaces of `closed` first, the longest that fits."""
+    spaces = sorted(closed, key=len, reverse=True)
+    found: dict[str, set[str]] = defaultdict(set)
+    for iri in iris:
+        space = next((space for space in spaces if iri.startswith(space)), None)
+        name = iri[len(space) :] if space is not None else ""
+        if space is None or not name:
+            space, name = split_iri(iri)
+        if name:
+            found[space].add(name)
+    return {space: frozenset(names) for space, names in found.items()}

@@ -1,0 +1,144 @@
+"""The one handle on the knowledge graph: ontologies, alignments and the user's graphs in one store, closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import pyoxigraph as ox
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.ontology import columns, query
+from fedkg_compiler.ontology.closure import TYPE
+from fedkg_compiler.ontology.places import report
+from fedkg_compiler.ontology.standard import RDFS, SKOS
+from fedkg_compiler.ontology.terms import ColumnFact, KnownTerm, RdfTerm, local_name, order_key
+from fedkg_compiler.ontology.values import Values
+from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
+
+if TYPE_CHECKING:
+    import rdflib
+
+_LABELS = (ox.NamedNode(RDFS + "label"), ox.NamedNode(SKOS + "prefLabel"))
+
+
+class Graph:
+    """Everything that is known, with its closure; nothing changes it after it was loaded.
+
+    Args:
+        store: the triples, closed. vocabulary: the names that rule files may use. known: the defined terms.
+    """
+
+    def __init__(self, store: ox.Store, vocabulary: Vocabulary, known: Sequence[KnownTerm]) -> None:
+        self._store = store
+        self._values = Values(store)
+        self._known = tuple(known)
+        self.vocabulary = vocabulary
+
+    def __len__(self) -> int:
+        """Return the number of triples, those of the closure included."""
+        return len(self._store)
+
+    def select(
+        self, where: str, variables: Sequence[str], *, span: Span
+    ) -> tuple[list[tuple[RdfTerm | None, ...]], tuple[Diagnostic, ...]]:
+        """Return the distinct solutions of a SPARQL group graph pattern.
+
+        Args:
+            where: the text between the braces. variables: without ``?``, in the order of the columns of the rows.
+            span: where `where` stands.
+
+        Returns:
+            Rows, sorted; None where a variable is unbound. Diagnostics at their places inside `span`; with an error there are no rows.
+        """
+        return query.select(self._store, self._values, self.vocabulary, where, variables, span)
+
+    def instances(self, iri: str) -> list[str]:
+        """Return the named members of a class and of its subclasses, sorted."""
+        found = {
+            quad.subject.value
+            for quad in self._store.quads_for_pattern(None, TYPE, ox.NamedNode(iri))
+            if isinstance(quad.subject, ox.NamedNode)
+        }
+        return sorted(found)
+
+    def resolve(self, text: str, form: Literal["pname", "iri", "name"], span: Span) -> tuple[str | None, tuple[Diagnostic, ...]]:
+        """Return the IRI of a name as the rule file writes it; None with an error."""
+        match form:
+            case "name":
+                return self._by_name(text, span)
+            case "pname":
+                iri, problems = self.vocabulary.expand(text, span)
+            case "iri":
+                iri, problems = text, ()
+        if iri is None:
+            return None, problems
+        problems = self.vocabulary.check(iri, f"<{text}>" if form == "iri" else text, span)
+        return (None if any(problem.severity == "error" for problem in problems) else iri), problems
+
+    def _by_name(self, name: str, span: Span) -> tuple[str | None, tuple[Diagnostic, ...]]:
+        found = self.vocabulary.by_local_name(name)
+        match found:
+            case [iri]:
+                return iri, ()
+            case []:
+                meant = closest(name, self.vocabulary.all_local_names())
+                advice = f"did you mean `{meant}`?" if meant else "write it with its prefix, or load the ontology that has it with `use`"
+                return None, (report("FKG113", span, f"no loaded ontology or graph has a term `{name}`", help=advice),)
+            case _:
+                names = [self.vocabulary.shorten(iri) for iri in found]
+                problem = report("FKG114", span, f"`{name}` may be {' or '.join(names)}", help=f"write which one, `{names[0]}` for example")
+                return None, (problem,)
+
+    def columns_of(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
+        """Return in which table columns the observations of a property stand, sorted; [] where the graph does not say.
+
+        With an entity: the columns of its own sensors, else those that the property has for all entities (`ColumnFact.entity` is None).
+        """
+        return columns.columns_of(self._store, self._values, property_iri, entity_iri)
+
+    def key_of(self, entity_iri: str) -> tuple[str, str] | None:
+        """Return key column and key value of the table rows that are about an entity; None where the graph names no key column."""
+        return columns.key_of(self._store, entity_iri)
+
+    def label_of(self, iri: str) -> str:
+        """Return the entity's name for people: its label in English, else without a language, else in any, else the local name."""
+        if iri.startswith("_:"):
+            return iri
+        node = ox.NamedNode(iri)
+        found = [quad.object for predicate in _LABELS for quad in self._store.quads_for_pattern(node, predicate, None)]
+        texts = [item for item in found if isinstance(item, ox.Literal)]
+        if not texts:
+            return local_name(iri)
+        return min(texts, key=lambda item: (_language_rank(item.language), item.language or "", item.value)).value
+
+    def unit_text(self, iri: str) -> str:
+        """Return a unit's IRI as rule files write the unit (``unit:N-M`` is ``N.m``), or the IRI where no text is known."""
+        return self._values.unit_text(iri)
+
+    def values_of(self, subject_iri: str, property_iri: str) -> list[RdfTerm]:
+        """Return what a property says of a subject, as plain values, sorted as rows are."""
+        rows = self._store.quads_for_pattern(ox.NamedNode(subject_iri), ox.NamedNode(property_iri), None)
+        found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
+        return sorted(found, key=order_key)
+
+    def terms(self) -> tuple[KnownTerm, ...]:
+        """Return the classes, properties and individuals that ontologies and graphs define, sorted by IRI."""
+        return self._known
+
+    def has(self, iri: str) -> bool:
+        """Tell whether any triple speaks of the IRI."""
+        return self.vocabulary.mentioned(iri)
+
+    def rdflib(self) -> rdflib.Graph:
+        """Return the same store behind rdflib's API; rdflib is imported by this call and not before."""
+        import rdflib
+        from oxrdflib.store import OxigraphStore
+
+        return rdflib.Graph(store=OxigraphStore(store=self._store))
+
+
+def _language_rank(language: str | None) -> int:
+    if language is None:
+        return 1
+    return 0 if language.lower().split("-")[0] == "en" else 2

@@ -1,0 +1,133 @@
+"""Asks the graph: a rule file's pattern in, rows of plain values out, every problem at its place in the rule file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyoxigraph as ox
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.ontology.pattern import Token, tokens
+from fedkg_compiler.ontology.pattern_grammar import first_slip
+from fedkg_compiler.ontology.places import inside, report
+from fedkg_compiler.ontology.terms import RdfTerm, order_key
+from fedkg_compiler.ontology.values import Values
+from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
+
+Row = tuple[RdfTerm | None, ...]
+
+_CHANGING = frozenset({"NOW", "RAND", "UUID", "STRUUID"})
+_PLACE = re.compile(r"error at (\d+):(\d+)")
+_EXAMPLE = "braces hold a SPARQL group graph pattern: `?x a plant:Pump ; plant:limit ?limit .`"
+
+
+def select(
+    store: ox.Store, values: Values, vocabulary: Vocabulary, where: str, variables: Sequence[str], span: Span
+) -> tuple[list[Row], tuple[Diagnostic, ...]]:
+    """Return the distinct rows of `variables` under the pattern `where`, sorted; `span` is the place of `where`.
+
+    With an error there are no rows; with warnings alone there are.
+    """
+    words = tokens(where)
+    if not words:
+        return [], (report("FKG150", span, "the pattern is empty", help=_EXAMPLE),)
+    problems = [*_names(words, vocabulary, where, span), *_refused(words, where, span), *_missing(words, variables, where, span)]
+    if any(problem.severity == "error" for problem in problems):
+        return [], tuple(problems)
+    query = f"SELECT DISTINCT {' '.join('?' + name for name in variables)} WHERE {{\n{where}\n}}"
+    try:
+        found = store.query(query, prefixes=dict(vocabulary.prefixes))
+        assert isinstance(found, ox.QuerySolutions)
+        rows = {tuple(values.term(solution[name]) for name in variables) for solution in found}
+    except SyntaxError as error:
+        return [], (*problems, _syntax_problem(str(error), where, words, vocabulary, span))
+    except (OSError, ValueError, RuntimeError) as error:
+        return [], (*problems, report("FKG154", span, f"the graph cannot answer this pattern: {error}"))
+    return sorted(rows, key=lambda row: tuple(order_key(term) for term in row)), tuple(problems)
+
+
+def _names(words: list[Token], vocabulary: Vocabulary, where: str, span: Span) -> list[Diagnostic]:
+    """Check every prefixed name and IRI; each wrong one is said once, where it first stands."""
+    problems: list[Diagnostic] = []
+    seen: set[str] = set()
+    for before, word in zip([None, *words], words, strict=False):
+        if word.kind not in ("pname", "iri") or word.text in seen:
+            continue
+        seen.add(word.text)
+        place = inside(span, where, word.start, word.end)
+        if word.kind == "iri":
+            iri: str | None = word.text[1:-1]
+        else:
+            iri, unknown = vocabulary.expand(word.text, place)
+            problems += unknown
+        if iri is not None and not (before is not None and before.text == "^^"):
+            problems += vocabulary.check(iri, word.text, place)
+    return problems
+
+
+def _refused(words: list[Token], where: str, span: Span) -> list[Diagnostic]:
+    """Refuse what would reach beyond the graph or give other rows each time."""
+    problems: list[Diagnostic] = []
+    for word, after in zip(words, [*words[1:], None], strict=False):
+        name = word.text.upper()
+        if word.kind != "word":
+            continue
+        place = inside(span, where, word.start, word.end)
+        if name == "SERVICE":
+            problems.append(
+                report("FKG152", place, "a pattern asks the loaded graph alone, not another server", help="load the data as a graph file")
+            )
+        elif name in _CHANGING and after is not None and after.text == "(":
+            problems.append(
+                report("FKG153", place, f"{name}() gives another value each time", help="a pack must be the same for the same files")
+            )
+    return problems
+
+
+def _missing(words: list[Token], variables: Sequence[str], where: str, span: Span) -> list[Diagnostic]:
+    there = {word.text for word in words if word.kind == "variable"}
+    problems: list[Diagnostic] = []
+    for name in variables:
+        if name not in there:
+            meant = closest(name, there)
+            advice = f"did you mean `?{meant}`?" if meant else "every variable after `for` needs a place in the pattern"
+            problems.append(
+                report("FKG151", inside(span, where, *_content(where)), f"the variable ?{name} does not occur in the pattern", help=advice)
+            )
+    return problems
+
+
+def _content(where: str) -> tuple[int, int]:
+    """Return start and end of the pattern without the white space around it."""
+    stripped = where.strip()
+    start = where.find(stripped)
+    return start, start + len(stripped)
+
+
+def _syntax_problem(message: str, where: str, words: list[Token], vocabulary: Vocabulary, span: Span) -> Diagnostic:
+    """Return the diagnostic for a pattern that the store refuses, at the first word that cannot stand where it stands."""
+    slip = first_slip(words)
+    if slip is None:
+        return _by_the_store(message, where, words, span)
+    if slip.token is None:
+        place = inside(span, where, words[-1].start, words[-1].end)
+        return report("FKG150", place, f"the pattern ends too early: {slip.expected} is expected", help=slip.help or _EXAMPLE)
+    place = inside(span, where, slip.token.start, slip.token.end)
+    shown = where[slip.token.start : slip.token.end]
+    named = vocabulary.by_local_name(shown) if slip.token.kind == "word" else []
+    advice = f"did you mean `{vocabulary.shorten(named[0])}`?" if named else slip.help or _EXAMPLE
+    return report("FKG150", place, f"the pattern is not SPARQL at `{shown}`: {slip.expected} is expected", help=advice)
+
+
+def _by_the_store(message: str, where: str, words: list[Token], span: Span) -> Diagnostic:
+    """Place a diagnostic where the store's parser stopped, which may be behind the slip."""
+    found = _PLACE.match(message)
+    if found is None:
+        return report("FKG150", inside(span, where, *_content(where)), f"the pattern is not SPARQL: {message}", help=_EXAMPLE)
+    lines = where.split("\n")
+    line = min(int(found.group(1)) - 1, len(lines))
+    offset = sum(len(text) + 1 for text in lines[: line - 1]) + int(found.group(2)) - 1
+    word = next((item for item in words if item.end > offset), words[-1])
+    place = inside(span, where, word.start, word.end)
+    return report("FKG150", place, f"the pattern is not SPARQL near `{where[word.start : word.end]}`", help=_EXAMPLE)

@@ -1,0 +1,165 @@
+"""The user's shelf: official files that stand in place of our modules, and ontologies of the user's own, kept by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path, PurePath
+
+import pyoxigraph as ox
+from pydantic import TypeAdapter, ValidationError
+
+from fedkg.errors import FedkgError, UsageError
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
+from fedkg_compiler.ontology.fetch import fetch
+from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.reading import Document, read_rdf
+from fedkg_compiler.ontology.standard import OWL, RDF, STANDARD_PREFIXES
+from fedkg_compiler.ontology.terms import split_iri
+
+_LIST = "added.json"
+_ONTOLOGY = ox.NamedNode(OWL + "Ontology")
+_RECORDS = TypeAdapter(list[Added])
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
+
+
+def shelf_folder(home: Path | None = None) -> Path:
+    """Return the folder of added ontologies: below `home`, else `$FEDKG_HOME`, else `~/.local/share/fedkg`."""
+    if home is None:
+        named = os.environ.get("FEDKG_HOME", "")
+        home = Path(named) if named else Path.home() / ".local" / "share" / "fedkg"
+    return home / "ontologies"
+
+
+def read_shelf(shelf: Path) -> list[Added]:
+    """Return what the user has added, sorted by name; [] where there is no shelf.
+
+    Raises:
+        FedkgError: where its list is damaged.
+    """
+    source = shelf / _LIST
+    try:
+        return sorted(_RECORDS.validate_json(source.read_bytes()), key=lambda item: item.name)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValidationError) as error:
+        message = f"the list of added ontologies {source} cannot be read"
+        raise FedkgError(message, received=str(error), help="remove the file and add the ontologies again") from error
+
+
+def add_entry(
+    name: str, source: str, sha256: str | None = None, *, home: Path | None = None
+) -> tuple[Added | None, tuple[Diagnostic, ...]]:
+    """Put a file on the shelf under `name`; from then on `use name` loads it in place of our module.
+
+    Args:
+        name: a name of the catalogue, or a new one. source: a path, or an http(s) address; only then is anything fetched.
+        sha256: what the file's checksum must be; default: the catalogue's, where it has one and the file is not a user's own.
+        home: as for `shelf_folder`.
+
+    Returns:
+        What was recorded, or None with an error: unreadable, other checksum, no RDF, nothing in it.
+
+    Raises:
+        UsageError: `name` is no word that can stand after `use`, or `sha256` is no checksum.
+    """
+    if not re.fullmatch(r"[A-Za-z_]\w*", name) or name == "rules":
+        raise UsageError(f"{name!r} cannot be the name of an ontology", expected="letters, digits and _, as after `use`")
+    if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
+        raise UsageError("the checksum is no SHA-256", expected="64 hexadecimal digits", received=sha256)
+    catalog = load_catalog(home=home)
+    body, problems = fetch(source)
+    if body is None:
+        return None, problems
+    wrong = _checksum_problem(body, source, sha256, catalog, name)
+    if wrong is not None:
+        return None, (wrong,)
+    document, problems = read_rdf(body, file=source)
+    if document is None or any(problem.severity == "error" for problem in problems):
+        return None, problems
+    if not document.triples:
+        return None, (*problems, report("FKG102", point(source), f"{source} says nothing: it has no triples"))
+    record = _record(name, source, document, catalog)
+    if not any(isinstance(quad.subject, ox.NamedNode) and quad.subject.value.startswith(record.namespace) for quad in document.triples):
+        message = f"{source} says nothing about {name}: it describes no term of <{record.namespace}>"
+        return None, (*problems, report("FKG116", point(source), message, help="is this the right file? else add it under another name"))
+    catalog.shelf.mkdir(parents=True, exist_ok=True)
+    _write(catalog.shelf / record.file, body)
+    _write_list(catalog.shelf, [*(item for item in catalog.added.values() if item.name != name), record])
+    before = catalog.added.get(name)
+    if before is not None and before.file != record.file:
+        (catalog.shelf / before.file).unlink(missing_ok=True)
+    return record, problems
+
+
+def remove_entry(name: str, *, home: Path | None = None) -> Added:
+    """Take an added file off the shelf; our module, where there is one, is loaded again. Return what was recorded.
+
+    Raises:
+        UsageError: nothing was added under this name.
+    """
+    shelf = shelf_folder(home)
+    records = {item.name: item for item in read_shelf(shelf)}
+    if name not in records:
+        raise UsageError(f"no ontology was added as {name!r}", expected=", ".join(sorted(records)) or "nothing was added yet")
+    _write_list(shelf, [item for item in records.values() if item.name != name])
+    (shelf / records[name].file).unlink(missing_ok=True)
+    return records[name]
+
+
+def _checksum_problem(body: bytes, source: str, sha256: str | None, catalog: Catalog, name: str) -> Diagnostic | None:
+    entry = catalog.entries.get(name)
+    listed = entry.official.sha256 if entry is not None and entry.official is not None else ""
+    expected = (sha256 or listed).lower()
+    digest = hashlib.sha256(body).hexdigest()
+    if not expected or digest == expected:
+        return None
+    whose = "given" if sha256 else "in the catalogue"
+    advice = "fetch the file again" if sha256 else f"a newer version of the file? then say so: `--sha256 {digest}`"
+    return report("FKG106", point(source), f"the checksum of {source} is {digest}, but the one {whose} is {expected}", help=advice)
+
+
+def _record(name: str, source: str, document: Document, catalog: Catalog) -> Added:
+    entry = catalog.entries.get(name)
+    suffix = _SUFFIX.search(PurePath(source).name)
+    file = name + (suffix.group().lower() if suffix else ".rdf")
+    kinds = ((quad.subject, quad.object) for quad in document.triples if quad.predicate.value == RDF + "type")
+    named = (subject.value for subject, kind in kinds if isinstance(subject, ox.NamedNode) and kind == _ONTOLOGY)
+    iri = next(named, "")
+    namespace = entry.namespace if entry is not None else _main_namespace(document, iri)
+    return Added(
+        name=name,
+        file=file,
+        sha256=document.sha256,
+        source=source,
+        prefix=entry.prefix if entry is not None else name,
+        namespace=namespace,
+        iri=iri,
+        title=entry.title if entry is not None else "",
+    )
+
+
+def _main_namespace(document: Document, iri: str) -> str:
+    """Return the namespace of most subjects; with none, the ontology's own IRI."""
+    spaces = Counter(split_iri(quad.subject.value)[0] for quad in document.triples if isinstance(quad.subject, ox.NamedNode))
+    for standard in STANDARD_PREFIXES.values():
+        spaces.pop(standard, None)
+    if spaces:
+        return max(spaces.items(), key=lambda item: (item[1], item[0]))[0]
+    return iri if iri.endswith(("#", "/")) else iri + "#"
+
+
+def _write_list(shelf: Path, records: list[Added]) -> None:
+    listed = [item.model_dump() for item in sorted(records, key=lambda item: item.name)]
+    _write(shelf / _LIST, json.dumps(listed, indent=2, ensure_ascii=False).encode())
+
+
+def _write(path: Path, body: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    part = path.with_name(f"{path.name}.part{os.getpid()}")
+    part.write_bytes(body)
+    part.replace(path)

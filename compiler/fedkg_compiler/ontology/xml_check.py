@@ -1,0 +1,148 @@
+"""Looks through an RDF/XML file before it is parsed: is it whole, is it RDF, are its entities harmless, are its IRIs ones.
+
+The RDF parser behind us takes half a file for a whole one and expands entities without limit; expat does neither.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.ontology.places import point, report
+
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_RDF_ROOT = f"{_RDF} RDF"
+_IRI_ATTRIBUTES = (f"{_RDF} about", f"{_RDF} resource", f"{_RDF} datatype")
+_MOST_ENTITY_TEXT = 65536
+_MOST_REPORTED = 20
+BROKEN_IRI = re.compile(r"[\x00-\x20<>\"{}|\\^`]|%(?![0-9A-Fa-f]{2})")
+"""Characters that no IRI has."""
+
+
+@dataclass(slots=True)
+class XmlFacts:
+    """What was seen: the problems, the namespaces the file declares, and whether it may be parsed at all."""
+
+    problems: list[Diagnostic] = field(default_factory=list)
+    prefixes: dict[str, str] = field(default_factory=dict)
+    usable: bool = True
+    broken_iris: int = 0
+
+
+class _Refused(Exception):
+    """Stops expat: there is nothing more to learn from this file."""
+
+
+class _Reader:
+    """The callbacks of one pass."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.facts = XmlFacts()
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.depth = 0
+        self.entities: dict[str, int] = {}
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.StartNamespaceDeclHandler = self.namespace
+        self.parser.EntityDeclHandler = self.entity
+
+    def refuse(self, code: str, message: str, help: str, *, line: int | None = None, column: int | None = None) -> None:
+        span = point(self.file, line or self.parser.CurrentLineNumber, (self.parser.CurrentColumnNumber if column is None else column) + 1)
+        self.facts.problems.append(report(code, span, message, help=help))
+        self.facts.usable = False
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.depth += 1
+        if self.depth == 1 and name != _RDF_ROOT and not _may_be_rdf(name):
+            space, _, local = name.rpartition(" ")
+            self.refuse("FKG102", f"this is XML but not RDF: its root is <{local}> of {space or 'no namespace'}", _other_xml(name))
+            raise _Refused
+        for key in _IRI_ATTRIBUTES:
+            value = attributes.get(key)
+            if value is not None and BROKEN_IRI.search(value):
+                self.facts.broken_iris += 1
+                if self.facts.broken_iris <= _MOST_REPORTED:
+                    span = point(self.file, self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1)
+                    self.facts.problems.append(broken_iri(span, value))
+
+    def end(self, name: str) -> None:
+        self.depth -= 1
+
+    def namespace(self, prefix: str | None, iri: str | None) -> None:
+        if iri is not None:
+            self.facts.prefixes.setdefault(prefix or "", iri)
+
+    def entity(
+        self,
+        name: str,
+        is_parameter: bool,
+        value: str | None,
+        base: str | None,
+        system: str | None,
+        public: str | None,
+        notation: str | None,
+    ) -> None:
+        if value is None:
+            self.refuse("FKG107", f"the entity &{name}; points outside the file", "write its text into the file, or leave it out")
+            raise _Refused
+        size = len(value) + sum(self.entities.get(inner, 0) for inner in re.findall(r"[&%]([\w.-]+);", value))
+        self.entities[name] = size
+        if size > _MOST_ENTITY_TEXT:
+            self.refuse(
+                "FKG107",
+                f"the entity &{name}; grows to more than {_MOST_ENTITY_TEXT} characters",
+                "entities are for short names of namespaces; such a file is made to exhaust memory",
+            )
+            raise _Refused
+
+
+def check_xml(body: bytes, file: str) -> XmlFacts:
+    """Return what one quick pass over an RDF/XML file shows; never raises for what the file contains."""
+    reader = _Reader(file)
+    try:
+        reader.parser.Parse(body, True)
+    except _Refused:
+        pass
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        reader.refuse(
+            "FKG103",
+            f"the XML breaks off here: {reason}",
+            "is the file complete? fetch or save it again",
+            line=error.lineno,
+            column=error.offset,
+        )
+    return reader.facts
+
+
+def broken_iri(span: Span, iri: str) -> Diagnostic:
+    """Return the one diagnostic for an IRI that is none; what says it is left out, the rest loads."""
+    return report(
+        "FKG104",
+        span,
+        f"<{iri}> is not an IRI; what is said about it is left out",
+        help="an IRI has no spaces, quotes, braces or backslashes; write them as %20 and the like",
+        severity="warning",
+    )
+
+
+def _may_be_rdf(root: str) -> bool:
+    """A root that is no rdf:RDF may still be one node of RDF; XML that is known to be something else is not."""
+    space = root.rpartition(" ")[0]
+    return bool(space) and space not in _KNOWN_OTHER and not space.startswith("http://www.mesa.org/")
+
+
+_KNOWN_OTHER = {
+    "http://www.w3.org/2002/07/owl#": "this is OWL/XML: save it as RDF/XML or Turtle, in Protege for example",
+    "http://www.w3.org/2001/XMLSchema": "this is an XML schema: it describes documents, not a graph",
+    "http://opcfoundation.org/UA/2011/03/UANodeSet.xsd": "this is an OPC UA node set: it is not read yet",
+    "http://www.w3.org/1999/xhtml": "this is a web page: download the file itself",
+    "http://www.w3.org/2000/svg": "this is a picture",
+}
+
+
+def _other_xml(root: str) -> str:
+    return _KNOWN_OTHER.get(root.rpartition(" ")[0], "RDF/XML begins with <rdf:RDF>")
