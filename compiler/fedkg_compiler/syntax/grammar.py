@@ -6,9 +6,13 @@ from functools import cache
 from importlib.resources import files
 
 from lark import Lark, Token, Tree
+from lark.lexer import PatternRE, TerminalDef
 
 Branch = Tree[Token]
 Leaf = Token | Branch
+
+_WORD_ENDS = r"\b"
+_WORD_PRIORITY = 1
 
 
 def grammar_text() -> str:
@@ -19,13 +23,26 @@ def grammar_text() -> str:
 @cache
 def statement_parser() -> Lark:
     """The LALR(1) parser of one statement, with a contextual lexer and places on every branch; takes about 0.1 s to build, once."""
-    return Lark(grammar_text(), parser="lalr", lexer="contextual", start="statement", propagate_positions=True)
+    return Lark(grammar_text(), parser="lalr", lexer="contextual", start="statement", propagate_positions=True, edit_terminals=_whole_word)
 
 
 @cache
 def keywords() -> dict[str, str]:
-    """The words of the language (``require``, ``and``, ``<=``), by the name lark gives their terminal."""
-    return {terminal.name: str(terminal.pattern.value) for terminal in statement_parser().terminals if terminal.pattern.type == "str"}
+    """The words and signs of the language (``require``, ``and``, ``..``), by the name lark gives their terminal."""
+    return {
+        terminal.name: str(terminal.pattern.value).removesuffix(_WORD_ENDS)
+        for terminal in statement_parser().terminals
+        if terminal.pattern.type == "str" or terminal.priority == _WORD_PRIORITY
+    }
+
+
+def _whole_word(terminal: TerminalDef) -> TerminalDef:
+    """Make a word of the language end where the word ends (``andy`` is not ``and y``), and win over a name where both may stand."""
+    word = str(terminal.pattern.value)
+    if terminal.pattern.type == "str" and word.isalpha():
+        terminal.pattern = PatternRE(word + _WORD_ENDS)
+        terminal.priority = _WORD_PRIORITY
+    return terminal
 
 
 STATEMENT_WORDS = (

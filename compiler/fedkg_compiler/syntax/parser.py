@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 
 from lark import Tree, UnexpectedInput
 
@@ -20,6 +21,7 @@ from fedkg_compiler.syntax.tree import Lost, RuleFile, Statement
 MAX_PROBLEMS = 100
 MAX_STATEMENT = 200_000
 _MAX_RUN = 200
+_MAX_LOST = 1_000
 
 
 def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
@@ -36,6 +38,7 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
         return RuleFile(file=file, text=text, statements=()), (stranger,)
     reading = _Reading(split(text, file))
     reading.run()
+    reading.problems.sort(key=lambda problem: (problem.span.line, problem.span.column, problem.code == "FKG044"))
     tree = RuleFile(file=file, text=text, statements=tuple(reading.statements), lost=tuple(reading.lost))
     return tree, tuple(reading.problems)
 
@@ -140,7 +143,7 @@ class _Reading:
         """Keep the first problems, count what surely is wrong in the rest, and say so."""
         first = self.problems[MAX_PROBLEMS]
         more = len(self.problems) - MAX_PROBLEMS + sum(chunk.first_word not in STATEMENT_WORDS for chunk in self.waiting)
-        for chunk in self.waiting:
+        for chunk in islice(self.waiting, _MAX_LOST):
             self._lose(chunk)
         self.waiting.clear()
         del self.problems[MAX_PROBLEMS:]

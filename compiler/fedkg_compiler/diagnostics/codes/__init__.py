@@ -6,9 +6,10 @@ from fedkg_compiler.diagnostics.codes.binding import BINDING
 from fedkg_compiler.diagnostics.codes.code import Code
 from fedkg_compiler.diagnostics.codes.graph import GRAPH
 from fedkg_compiler.diagnostics.codes.ontology import ONTOLOGY
+from fedkg_compiler.diagnostics.codes.sheets import SHEETS
 from fedkg_compiler.diagnostics.codes.staged import STAGED
 from fedkg_compiler.diagnostics.codes.syntax import SYNTAX
 
-CODES: dict[str, Code] = SYNTAX | ONTOLOGY | GRAPH | BINDING | STAGED
+CODES: dict[str, Code] = SYNTAX | ONTOLOGY | GRAPH | SHEETS | BINDING | STAGED
 
 __all__ = ["CODES", "Code"]

@@ -23,7 +23,9 @@ def comparison(at: Statement, branch: Branch) -> Comparison:
     _check_direction(at, operators)
     if tolerance is not None and any(sign.text != "==" for sign in operators):
         wrong = next(sign for sign in operators if sign.text != "==")
-        at.report("FKG033", at.span(last), f"a tolerance belongs to ==, not to {wrong.text}", "move the bound itself, or write == ... +/- ...")
+        at.report(
+            "FKG033", at.span(last), f"a tolerance belongs to ==, not to {wrong.text}", "move the bound itself, or write == ... +/- ..."
+        )
     return Comparison(
         span=at.span(branch),
         operands=tuple(expression(at, operand) for operand in operands),

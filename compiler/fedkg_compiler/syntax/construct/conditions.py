@@ -11,19 +11,7 @@ from fedkg_compiler.syntax.construct.expressions import expression
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
 from fedkg_compiler.syntax.construct.words import head, plain, quantity
 from fedkg_compiler.syntax.grammar import Branch, Leaf
-from fedkg_compiler.syntax.tree import (
-    AllOf,
-    AnyOf,
-    Condition,
-    IfThen,
-    IsClass,
-    Monotone,
-    Negation,
-    OnlyAfter,
-    Temporal,
-    Until,
-    Window,
-)
+from fedkg_compiler.syntax.tree import AllOf, AnyOf, Condition, IfThen, IsClass, Monotone, Negation, OnlyAfter, Temporal, Until, Window
 
 
 def condition(at: Statement, leaf: Leaf) -> Condition:
@@ -55,10 +43,7 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
         case "only_after":
             effect, cause, *within = branches(leaf)
             return OnlyAfter(
-                span=span,
-                effect=condition(at, effect),
-                cause=condition(at, cause),
-                within=quantity(at, within[0]) if within else None,
+                span=span, effect=condition(at, effect), cause=condition(at, cause), within=quantity(at, within[0]) if within else None
             )
         case name:
             raise AssertionError(f"the grammar makes a condition `{name}` that has no node")

@@ -57,11 +57,7 @@ def _infer(at: Statement, branch: Branch) -> Infer:
     name, per = tokens(branch, "NAME")
     found, application = branches(branch)
     return Infer(
-        span=at.span(branch),
-        name=plain(at, name),
-        per=plain(at, per),
-        variables=options.variables(at, found),
-        call=call(at, application),
+        span=at.span(branch), name=plain(at, name), per=plain(at, per), variables=options.variables(at, found), call=call(at, application)
     )
 
 

@@ -66,10 +66,7 @@ def head(at: Statement, branch: Branch) -> Head:
     name = token(branch, "NAME", "QUOTED")
     variables = tokens(branch, "VAR")
     return Head(
-        span=at.span(branch),
-        name=plain(at, name),
-        variable=plain(at, variables[0]) if variables else None,
-        quoted=name.type == "QUOTED",
+        span=at.span(branch), name=plain(at, name), variable=plain(at, variables[0]) if variables else None, quoted=name.type == "QUOTED"
     )
 
 

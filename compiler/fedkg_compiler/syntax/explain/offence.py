@@ -38,7 +38,7 @@ class Offence:
     Attributes:
         before: the tokens that were read. start: the offset of the first character that cannot be read on; at the end of the
         statement that behind its last word. bad: the piece that stands there, "" at the end. accepts: lark's names of the tokens
-        that could have followed. value: the offset at which the value or condition just read begins.
+        that could have followed. value: the offset at which the value just read begins, where a comparison could follow it.
     """
 
     chunk: Chunk
@@ -153,13 +153,14 @@ def offence(chunk: Chunk) -> Offence:
     again: Any = statement_parser().parse_interactive("")
     for token in before:
         again.feed_token(token)
+    accepts = frozenset(again.accepts())
     return Offence(
         chunk=chunk,
         before=tuple(before),
         start=start,
         bad=piece[0] if piece else "",
-        accepts=frozenset(again.accepts()),
-        value=_start_of_value(again.parser_state.value_stack),
+        accepts=accepts,
+        value=_start_of_value(again) if accepts >= {"CMP", "IS"} else None,
     )
 
 
@@ -171,11 +172,9 @@ def _end(text: str, before: list[Token]) -> int:
     return found.start() if found else len(text)
 
 
-def _start_of_value(stack: list[object]) -> int | None:
-    """Where the piece on top of the parser's stack begins, be it one token or a whole branch."""
-    if not stack:
-        return None
-    top = stack[-1]
-    if isinstance(top, Token):
-        return top.start_pos
-    return getattr(getattr(top, "meta", None), "start_pos", None)
+def _start_of_value(parser: Any) -> int | None:
+    """Where the value begins that was read last, found by letting a comparison follow it."""
+    parser.feed_token(Token("CMP", "<="))
+    meta = parser.parser_state.value_stack[-2].meta
+    start: int = getattr(meta, "container_start_pos", meta.start_pos)
+    return start

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from fedkg_compiler.syntax.explain.expected import expected, listed
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 
 _NAMED = ("rule", "signal", "output", "label", "template", "infer", "set", "cause")
 _CLAUSES = ("require", "in", "is", "span", "column", "kind", "weight", "for", "classes", "keep", "hard", "per", "allow")
 _ENDS_CONDITION = ("and", "or", "then", ")", "until", "since", "only", "allow", "predict", "within", "over", "where")
+_QUOTES = tuple("“”„‟«»‘’‚‛´'")
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
@@ -35,6 +35,10 @@ def unclosed_bracket(at: Offence) -> Found | None:
     start = inner.start_pos or 0
     if at.ended and at.last is not inner and {"RPAR", "RSQB"} & at.accepts:
         return Found("FKG005", f"`{inner}` is never closed", f"close it with {closing}", start, start + 1)
+    if inner.value == "[" and "RSQB" in at.accepts and re.match(r"[^\W\d]|[?`]", at.bad):
+        return Found("FKG005", "`[` is never closed", "close it with ]", start, start + 1)
+    if "RPAR" in at.accepts and at.bad in ("then", "require", "allow", "predict", "otherwise", "when"):
+        return Found("FKG005", "`(` is never closed", f"close it with ) before `{at.bad}`", start, start + 1)
     if at.bad in (")", "]", "}") and at.bad != closing and {"RPAR", "RSQB"} & at.accepts:
         return Found("FKG005", f"`{inner}` is closed by `{at.bad}`", f"close it with {closing}")
     return None
@@ -49,7 +53,7 @@ def closing_nothing(at: Offence) -> Found | None:
 
 def missing_then(at: Offence) -> Found | None:
     """``if a`` without ``then``."""
-    if "THEN" not in at.accepts or "CMP" in at.accepts:
+    if "THEN" not in at.accepts or "IS" in at.accepts:
         return None
     if at.ended:
         return Found("FKG020", "this `if` has no `then`", "write: if ... then ...")
@@ -72,7 +76,9 @@ def missing_name(at: Offence) -> Found | None:
         found = re.match(r"[^\s\"(]+", at.text[start:])
         written = found[0] if found else at.bad
         return Found("FKG021", f"`{written}` is no name", _name_help(form, written), start, start + len(written))
-    if len(at.before) == 1 and not at.ended and not _WORD.match(at.bad):
+    if len(at.before) == 2 and at.bad == ":":
+        return Found("FKG021", f"the name of a {form} has no colon", "take it away")
+    if len(at.before) == 1 and not at.ended and not _WORD.match(at.bad) and at.bad not in _QUOTES:
         found = re.match(r"[^\s\"(]+", at.rest)
         written = found[0] if found and at.bad[:1] not in '"`' else at.bad
         if re.match(r"[0-9]", written):
@@ -130,6 +136,38 @@ def value_not_condition(at: Offence) -> Found | None:
     return Found("FKG018", f"`{_shortened(written)}` is a value, not a condition", hint, at.value, end)
 
 
+def missing_require(at: Offence) -> Found | None:
+    """``rule a x <= 1``."""
+    if at.form != "rule" or "REQUIRE" not in at.accepts:
+        return None
+    if re.search(r"\brequire\b", at.rest):
+        return None
+    if at.ended:
+        return Found("FKG003", "the rule ends without a condition", "end it with: require ...")
+    if re.match(r"[^\n]*?(<|>|==|!=|[≤≥≠]|\bis\b|\bnever\b)", at.rest):
+        return Found("FKG002", f"`require` is missing before `{at.bad}`", "write: rule NAME require ...")
+    return None
+
+
+def span_form(at: Offence) -> Found | None:
+    """``span 0 - 5``, ``span 0 ... 5``, ``span 0 degC .. 5 degC``."""
+    behind = at.accepts == {"NUMBER", "MINUS"} and at.follows("..")
+    if at.ended or not (at.accepts and ((at.allows("..") and len(at.accepts) == 1) or behind)):
+        return None
+    if re.match(r"[^\W\d]|[°%]", at.bad) and at.bad not in ("to", "bis", "and"):
+        return Found(
+            "FKG002", f"the ends of a span have no unit of their own: `{at.bad}`", "the unit stands behind `in`: in degC span 0 .. 100"
+        )
+    return Found("FKG002", f"`{at.bad}` does not join the ends of a span", "write two points: span 0 .. 100")
+
+
+def half_window(at: Offence) -> Found | None:
+    """``always [2 h] x``."""
+    if at.bad != "]" or "COMMA" not in at.accepts or not at.open_brackets or str(at.open_brackets[-1]) != "[":
+        return None
+    return Found("FKG002", "a window has two ends", "write: [0 h, 2 h], or: within 2 h")
+
+
 def missing_unit(at: Offence) -> Found | None:
     """``signal t in span 0 .. 5``."""
     last = at.last
@@ -152,7 +190,12 @@ def condition_not_value(at: Offence) -> Found | None:
     if not re.match(r"<=?|>=?|==|!=|[≤≥≠]", at.bad) or at.last is None or at.last.type in ("CMP",):
         return None
     if {"PLUS", "UNIT"} & at.accepts:
-        return Found("FKG019", f"a comparison (`{at.bad}`) cannot stand here", f"expected {listed(expected(at.accepts - {'UNIT'}))}")
+        inner = at.open_brackets[-1:]
+        if inner and str(inner[0]) == "(":
+            return Found(
+                "FKG019", f"a comparison (`{at.bad}`) cannot stand in here", "a function takes values; compare its result: max(a, b) >= 1"
+            )
+        return Found("FKG019", f"a comparison (`{at.bad}`) cannot stand here", "a value is expected, not a condition")
     if "AND" in at.accepts:
         return Found("FKG019", f"the condition before `{at.bad}` is complete", "join two conditions by `and`")
     return None

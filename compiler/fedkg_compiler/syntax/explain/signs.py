@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import pairwise
 
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 
@@ -29,10 +30,11 @@ SIGNS = (
     Sign("[‘’‚‛´]", "FKG013", "`{bad}` is a typographic quote", "a text has plain double quotes, a column's name backquotes: `Tag 1`"),
     Sign("'", "FKG013", "a text has double quotes", 'write "text"'),
     Sign("===", "FKG010", "`===` is no comparison", "equality is =="),
-    Sign("=[<>]", "FKG010", "`{bad}` is no comparison", "write <= or >=", "CMP"),
-    Sign("=", "FKG010", "`=` is no comparison", "equality is ==", "CMP"),
+    Sign("=<", "FKG010", "`=<` is no comparison", "write <=", "CMP"),
+    Sign("=>", "FKG010", "`=>` is no comparison", "write >=, or, for a consequence: if ... then ...", "IS"),
+    Sign("=(?!>)", "FKG010", "`=` is no comparison", "equality is ==", "CMP"),
     Sign(":=", "FKG010", "`:=` is no sign of the language", "equality is ==", "CMP"),
-    Sign("=>|→|⇒|⟹", "FKG011", "`{bad}` is no sign of the language", "write: if ... then ..."),
+    Sign("[-=]>|→|⇒|⟹", "FKG011", "`{bad}` is no sign of the language", "write: if ... then ..."),
     Sign("&&?|∧", "FKG012", "`{bad}` is written as a word here", "write and"),
     Sign(r"\|\|?|∨", "FKG012", "`{bad}` is written as a word here", "write or"),
     Sign("!|¬|~", "FKG012", "`{bad}` is written as a word here", "write not"),
@@ -42,8 +44,11 @@ SIGNS = (
     Sign("[×⋅·∙]", "FKG024", "`{bad}` is a typographic sign", "multiply with *; inside a unit without spaces: N.m"),
     Sign("÷", "FKG024", "`{bad}` is a typographic sign", "divide with /"),
     Sign(";", "FKG024", "a statement has no semicolon", "a new line at the left edge begins the next statement"),
-    Sign(r"\$\w+", "FKG022", "`{bad}` is no variable of the language", "a variable begins with a question mark: ?zone"),
-    Sign("@", "FKG024", "`@` is no sign of the language", "a prefix is written: prefix plant: <https://example.org/plant#>"),
+    Sign(r"\$\w+", "FKG022", "`{bad}` is no variable of the language", "a variable begins with a question mark: ?{tail}"),
+    Sign(r"\?(?!\w)", "FKG022", "this variable has no name", "a variable is a question mark and a name: ?zone"),
+    Sign("%", "FKG024", "`%` is a unit and stands behind a number", "write 5 %; there is no remainder of a division"),
+    Sign(r"\.(?![.\d])", "FKG024", "a full stop ends nothing here", "take it away: a new line at the left edge begins the next statement"),
+    Sign("@", "FKG024", "`@` is no sign of the language", "a name with such signs stands in backquotes: `Tag 1`"),
 )
 
 
@@ -52,7 +57,8 @@ def sign(at: Offence) -> Found | None:
     for known in SIGNS:
         found = re.match(known.pattern, at.rest)
         if found and (not known.needs or known.needs in at.accepts):
-            return Found(known.code, known.message.format(bad=found[0]), known.help, at.start, at.start + len(found[0]))
+            hint = known.help.replace("{tail}", found[0][1:])
+            return Found(known.code, known.message.format(bad=found[0]), hint, at.start, at.start + len(found[0]))
     return None
 
 
@@ -81,6 +87,15 @@ def torn_sign(at: Offence) -> Found | None:
             return None
 
 
+def dashed_comment(at: Offence) -> Found | None:
+    """``a >= 1 -- a remark``: two minus signs that touch, and words behind them."""
+    for first, second in pairwise(at.before):
+        if str(first) == str(second) == "-" and first.end_pos == second.start_pos:
+            start = first.start_pos or 0
+            return Found("FKG024", "`--` does not begin a comment", "a comment begins with #", start, start + 2)
+    return None
+
+
 def unclosed_text(at: Offence) -> Found | None:
     """A quote or a backquote that has no partner on its line."""
     line = at.rest.split("\n", 1)[0].rstrip("\r")
@@ -95,6 +110,10 @@ def unclosed_text(at: Offence) -> Found | None:
             )
     if line.startswith("``"):
         return Found("FKG014", "there is no name between these backquotes", "write the column's name: `Tag 1`", at.start, at.start + 2)
+    if line.startswith("<") and ">" in line and "IRI" in at.accepts:
+        end = at.start + line.index(">") + 1
+        hint = "leave out spaces, quotes, braces and backslashes; a space is written %20"
+        return Found("FKG014", "this IRI has characters that no IRI has", hint, at.start, end)
     if line.startswith("<") and "IRI" in at.accepts:
         hint = "an IRI stands between < and >, without spaces or quotes: <https://example.org/plant#>"
         return Found("FKG014", "this IRI is never closed", hint, at.start, at.start + len(line))
@@ -111,18 +130,23 @@ def number_form(at: Offence) -> Found | None:
         if found := re.match(r"(?:,[0-9]+)+", rest):
             groups = re.fullmatch(r"(?:,[0-9]{3}){2,}", found[0])
             meant = (written + found[0]).replace(",", "" if groups else ".")
-            return Found("FKG008", f"`{written}{found[0]}` has a comma", f"decimals take a point: {meant}", start, at.start + len(found[0]))
+            hint = f"digits stand together: {meant}" if groups else f"decimals take a point: {meant}"
+            return Found("FKG008", f"`{written}{found[0]}` has a comma", hint, start, at.start + len(found[0]))
         if found := re.match(r"['’_ \u00a0\u202f]?([0-9]+(?:['’_ \u00a0\u202f][0-9]+)*)", rest):
             gap = at.text[before.end_pos or 0 : at.start]
             if "\n" not in gap:
                 meant = written + re.sub(r"\D", "", found[0])
                 message = f"`{at.text[start : at.start + len(found[0])]}` is no number"
                 return Found("FKG023", message, f"digits stand together: {meant}", start, at.start + len(found[0]))
-        if at.touching and re.match(r"\.(?!\.)", rest):
-            hint = f"write {written} or {written}.0, and no full stop at the end of a statement"
+        if at.touching and re.match(r"\.(?!\.)\s*[^\s#]", rest):
+            hint = f"write {written} or {written}.0"
             return Found("FKG023", "a point without digits", hint)
     if found := re.match(r"\.([0-9]+)", rest):
         return Found("FKG023", f"`{found[0]}` is no number", f"write 0{found[0]}", at.start, at.start + len(found[0]))
+    if at.form == "example" and before is not None and rest.startswith(","):
+        return Found("FKG024", "the values of an example have no commas", "write spaces between them: 7 9 9 bar")
+    if at.accepts == {"NUMBER"} and rest.startswith("-"):
+        return Found("FKG023", f"a number behind `{before}` has no minus", "write it without the sign")
     found = re.match(r"\+\s*([0-9][\w.]*)", rest)
     if found and "NUMBER" in at.accepts:
         return Found("FKG023", "a number has no plus sign", f"write {found[1]}", at.start, at.start + len(found[0]))

@@ -6,9 +6,13 @@ import re
 
 from fedkg_compiler.diagnostics.nearest import nearest
 from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.grammar import keywords
 
 PREFIX_WORDS = ("always", "eventually", "once", "historically", "next", "previous", "initially", "if")
 OPTION_WORDS = ("kind", "weight", "hard", "for", "scope", "require")
+_AFTER_VALUE = ("and", "or", "then", "only", "until", "since", "within", "otherwise", "predict", "allow")
+_BEFORE_CONDITION = (*PREFIX_WORDS, "not")
+_WITHIN = "a time stands behind the word it belongs to: `eventually within 2 h ...`, or behind `only after ...`"
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 _COMPARES = re.compile(r"[^\n]*?(<=?|>=?|==|!=|[≤≥≠]|\bis\b|\bnever\b)")
 
@@ -18,6 +22,7 @@ MEANT = (
     ("elif", "", "there is no else: write a second rule for the other case"),
     ("unless", "", "write: if not (...) then ..."),
     ("when", "", "in a rule write: if ... then ..."),
+    ("then", "", "`then` needs its `if`: if ... then ..."),
     ("implies", "", "write: if ... then ..."),
     ("xor", "", "write: (a and not b) or (b and not a), each compared"),
     ("between", "CMP", "write: 1 <= x <= 5"),
@@ -37,6 +42,48 @@ MEANT = (
 )
 
 
+def read_as_name(at: Offence) -> Found | None:
+    """``1 AND y``, ``not`` before a value, ``Always x``: a word that was read as a unit or a name, and shows itself one word later."""
+    last = at.last
+    if last is None or last.type not in ("UNIT", "NAME") or at.ended or not re.match(r"[\w?`(]", at.bad):
+        return None
+    if not any(str(token) in ("require", "when", "=") for token in at.before):
+        return None
+    word, start = str(last), last.start_pos or 0
+    end = start + len(word)
+    if word == "not":
+        return Found("FKG019", "`not` turns a condition round, not a value", "write: not (a <= b)", start, end)
+    if word == "within":
+        return Found("FKG017", "`within` cannot stand here", _WITHIN, start, end)
+    for known, needs, hint in MEANT:
+        if word.casefold() == known and not needs and not (known == "when" and at.form != "rule"):
+            return Found(_code(known), f"`{word}` is no word for this place", hint, start, end)
+    words = _AFTER_VALUE if last.type == "UNIT" else _BEFORE_CONDITION
+    near = nearest(word, words)
+    if near is not None and word not in words:
+        return Found("FKG006", f"`{word}` is not expected here", f"did you mean `{near}`?", start, end)
+    return None
+
+
+def second_statement(at: Offence) -> Found | None:
+    """``rule a require x <= 1 rule b ...`` on one line."""
+    words = ("rule", "signal", "output", "label", "template", "example")
+    if len(at.before) < 3 or at.last is None:
+        return None
+    if at.bad in words and re.match(r"\s+[^\W\d`]", at.rest[len(at.bad) :]):
+        return Found("FKG027", f"`{at.bad}` begins another statement", "put it on a line of its own, at the left edge")
+    if str(at.last) in words and at.last.type == "UNIT" and re.match(r"[^\W\d]|`", at.bad):
+        start = at.last.start_pos or 0
+        hint = "put it on a line of its own, at the left edge"
+        return Found("FKG027", f"`{at.last}` begins another statement", hint, start, start + len(at.last))
+    return None
+
+
+def _code(word: str) -> str:
+    """The code of a word of another language: conditionals have their own."""
+    return "FKG020" if word in ("else", "elif", "unless", "when", "implies", "then") else "FKG006"
+
+
 def misspelt(at: Offence) -> Found | None:
     """A word that is nearly one of the language that could stand here."""
     if not _WORD.match(at.bad):
@@ -50,12 +97,8 @@ def misspelt(at: Offence) -> Found | None:
 def meant(at: Offence) -> Found | None:
     """A word of another language."""
     for word, needs, hint in MEANT:
-        if at.bad.casefold() == word and (not needs or needs in at.accepts):
-            return Found(
-                "FKG020" if word in ("else", "elif", "unless", "when", "implies") else "FKG006",
-                f"`{at.bad}` is no word for this place",
-                hint,
-            )
+        if at.bad.casefold() == word and (not needs or needs in at.accepts) and not (word == "when" and at.form != "rule"):
+            return Found(_code(word), f"`{at.bad}` is no word for this place", hint)
     return None
 
 
@@ -115,14 +158,13 @@ def tolerance_as_within(at: Offence) -> Found | None:
     if at.allows("+/-"):
         hint = "`within` is a time, as in `only after ... within 30 min`; a tolerance is written +/- 0.5 kg/h"
         return Found("FKG017", "`within` is no tolerance", hint)
-    hint = "a time stands behind the word it belongs to: `eventually within 2 h ...`, or behind `only after ...`"
-    return Found("FKG017", "`within` cannot stand here", hint)
+    return Found("FKG017", "`within` cannot stand here", _WITHIN)
 
 
 def split_unit(at: Offence) -> Found | None:
     """``60 N m``: a unit of two words."""
     last = at.last
-    if last is None or last.type != "UNIT" or not re.match(r"[^\W\d_]|[°%]", at.bad):
+    if last is None or last.type != "UNIT" or not re.match(r"[^\W\d_]|[°%]", at.bad) or at.bad in keywords().values():
         return None
     after = at.rest[len(at.bad) :]
     if at.form == "rule" and _COMPARES.match(after) and not re.match(r"\s*(and|or|then)\b", after):
@@ -136,8 +178,14 @@ def side_by_side(at: Offence) -> Found | None:
     last = at.last
     if last is None or not {"PLUS", "AND"} & at.accepts or not re.match(r"[^\W\d]|[?`(0-9]", at.bad):
         return None
+    if at.bad in keywords().values() and at.bad != "(":
+        return None
+    left = str(last).strip("`")
     if at.bad == "(" and last.type in ("QUOTED", "VAR"):
-        return Found("FKG029", f"`{last}` cannot be applied to something", "join the two: and, or, +, *")
-    left = str(last)
-    kind = "two conditions: and, or" if "AND" in at.accepts and "CMP" not in at.accepts else "the two: and, or, +, *, <="
-    return Found("FKG029", f"nothing stands between `{left}` and `{at.bad}`", f"join {kind}")
+        return Found("FKG029", f"`{left}` cannot be applied to something", "join the two: and, or, +, *")
+    message = f"nothing stands between `{left}` and `{at.bad}`"
+    if last.type == "NAME" and _WORD.match(at.bad):
+        hint = f"a name is one word: {left}_{at.bad}, or the column in backquotes: `{left} {at.bad}`; two values are joined by +, *, <="
+        return Found("FKG029", message, hint)
+    two = "two conditions: and, or" if "AND" in at.accepts and "CMP" not in at.accepts else "the two: and, or, +, *, <="
+    return Found("FKG029", message, f"join {two}")

@@ -1,0 +1,126 @@
+"""Codes of units, numbers and monotone rules."""
+
+from __future__ import annotations
+
+from fedkg_compiler.diagnostics.codes.code import Code
+
+UNITS: dict[str, Code] = {
+    "FKG211": Code(
+        "something that is no unit",
+        """\
+A unit is one word: N.m, kg/h, m3/h, Nm3/h, bar, barg, degC, 1/min, rpm, %, min.N.m. `.` multiplies, `/` divides, a number
+behind is a power. Upper and lower case count: bar, not Bar.
+
+    signal pressure in Bar        did you mean `bar`?""",
+    ),
+    "FKG212": Code(
+        "a unit with several readings",
+        """\
+Some texts mean different things to different people (`C` is a coulomb or degrees Celsius, `ton` is three masses,
+`J/kg.K` divides by K or multiplies by it). They are not guessed.
+
+    signal heat in J/kg.K        write J/kg/K""",
+    ),
+    "FKG213": Code(
+        "units of different things",
+        """\
+What is compared, added or subtracted must measure the same thing: bar and kPa convert, bar and degC do not. A norm cubic
+metre (Nm3) is an amount of gas, a cubic metre (m3) is not.
+
+    signal pressure in bar
+    rule r require pressure <= 60 degC
+
+Correct the unit here or in the declaration.""",
+    ),
+    "FKG215": Code(
+        "arithmetic on a scale whose zero is not zero",
+        """\
+20 degC is a point on a scale: twice of it, or the sum of two, means nothing, and the difference of two is in K. The same
+goes for barg, whose zero is the surrounding pressure.
+
+    rule r require inlet - outlet <= 8 degC        inlet and outlet in degC: write 8 K
+
+Declare the signal in K (or bar) to calculate with it.""",
+    ),
+    "FKG216": Code(
+        "a column in two units",
+        """\
+A column whose unit is not declared takes that of what it is compared with; here that is one thing, elsewhere another.
+
+    rule a require `PT-204` <= 8 bar
+    rule b require `PT-204` <= 60 degC
+
+Declare it: signal `PT-204` in bar.""",
+    ),
+    "FKG217": Code(
+        "a unit that was concluded",
+        """\
+A column that no statement declares is taken to be in the unit it is compared with. This is a note, no mistake; a
+declaration makes it certain: signal `PT-204` in bar.""",
+    ),
+    "FKG218": Code(
+        "1/min read as revolutions",
+        """\
+A torque in N.m times a rate in 1/min is a power only if the rate counts revolutions, each worth 2 pi. That is what plants
+mean, so it is read so; elsewhere 1/min is a plain rate (60 1/min are 1 Hz). This is a note, no mistake; declare the speed
+in rpm to say so.""",
+    ),
+    "FKG222": Code(
+        "a hard rule that is not linear",
+        """\
+A `hard` rule becomes a projection of the prediction, which exists where the rule is linear in what it reads from the
+model. This one is kept as a penalty and a check.
+
+    rule r hard require failure * failure <= 0.2        write failure <= 0.447, or leave `hard` out""",
+    ),
+    "FKG223": Code(
+        "a feature without a span",
+        """\
+`x never falls as y rises` compares the prediction with the one where y is higher by a twentieth of its span.
+
+    signal wear in min
+    rule r require failure never falls as wear rises        signal wear in min span 0 .. 260""",
+    ),
+    "FKG224": Code(
+        "a group and a feature at once",
+        """\
+`per machine` compares each row with the one before it in its group; `as wear rises` compares each row with itself at a
+higher wear. One rule says one of the two.""",
+    ),
+    "FKG225": Code(
+        "a prediction that is raised",
+        """\
+`as y rises` raises a signal of the data and looks what the model predicts then; a prediction cannot be raised.
+
+    rule r require failure never falls as grade_score rises""",
+    ),
+    "FKG226": Code(
+        "nothing that could follow",
+        """\
+Only what the model predicts can rise or fall as a signal rises: the other columns of a row stay as they are.
+
+    rule r require torque never falls as wear rises        torque is data: leave out `as wear rises`""",
+    ),
+    "FKG227": Code(
+        "a tolerance that is none",
+        """\
+A tolerance is a number that is not negative, or a value of the quantifier, in the unit of what is compared.
+
+    rule r require inflow == outflow +/- loss        +/- 0.5 kg/h""",
+    ),
+    "FKG228": Code(
+        "a number that is none",
+        """\
+A value known at compile time came out as infinite or undefined, for example by dividing by a fact that is 0.
+
+    rule r for ?m, ?n where { ?m plant:count ?n } require torque(?m) <= 60 N.m / ?n""",
+    ),
+    "FKG236": Code(
+        "a function of the wrong thing",
+        """\
+exp, log and tanh take plain numbers, sin, cos and tan an angle.
+
+    rule r require exp(torque) <= 3        exp(torque / 60 N.m)""",
+    ),
+}
+"""Units, numbers and monotone rules."""

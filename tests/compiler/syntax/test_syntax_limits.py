@@ -1,0 +1,99 @@
+"""What is too much: depth, length, the number of problems."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+
+import pytest
+
+from fedkg_compiler.diagnostics import Diagnostic
+from fedkg_compiler.syntax import parse
+from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS
+from fedkg_compiler.syntax.parser import MAX_PROBLEMS, MAX_STATEMENT
+
+
+def codes(text: str) -> list[str]:
+    problems: tuple[Diagnostic, ...] = parse(text, "a.fkg")[1]
+    return [problem.code for problem in problems]
+
+
+DEEP = {
+    "not": lambda n: "rule a require " + "not " * n + "x >= 1",
+    "minus": lambda n: "rule a require " + "- " * n + "x >= 1",
+    "past": lambda n: "rule a require " + "past " * n + "x >= 1",
+    "always": lambda n: "rule a require " + "always " * n + "x >= 1",
+    "if": lambda n: "rule a require " + "if a >= 1 then " * n + "x >= 1",
+    "calls": lambda n: "rule a require " + "f(" * n + "x" + ")" * n + " >= 1",
+    "groups": lambda n: "rule a require " + "(a + " * n + "x" + ")" * n + " >= 1",
+    "conditions": lambda n: "rule a require " + "(a >= 1 and " * n + "x >= 1" + ")" * n,
+    "braces": lambda n: "rule a for ?x where " + "{" * n + "?x a ?y" + "}" * n + " require x >= 1",
+    "sets": lambda n: "set a keep parameters in " + "f(x = " * n + "1" + ")" * n,
+}
+
+
+@pytest.mark.parametrize("form", sorted(DEEP))
+def test_very_deep_nesting_is_a_diagnostic(form: str) -> None:
+    assert codes(DEEP[form](10)) == []
+    assert codes(DEEP[form](MAX_NESTING + 5)) == ["FKG034"]
+    assert codes(DEEP[form](5000)) == ["FKG034"]
+
+
+def test_plain_parentheses_are_no_depth() -> None:
+    assert codes("rule a require " + "(" * 5000 + "x >= 1" + ")" * 5000) == []
+
+
+def test_long_sums_are_fine_and_very_long_ones_a_diagnostic() -> None:
+    limit = sys.getrecursionlimit()
+    assert codes("rule a require " + " + ".join(["x"] * MAX_TERMS) + " >= 1") == []
+    assert codes("rule a require " + " + ".join(["x"] * (limit * 3)) + " >= 1") == ["FKG034"]
+    assert codes("rule a require " + " and ".join(["x >= 1"] * 2000)) == []
+    assert codes("rule a require " + " <= ".join(["x"] * 2000)) == []
+
+
+def test_a_statement_that_is_too_long_is_a_diagnostic() -> None:
+    assert codes("rule a require x >= 1" + " and x >= 1" * (MAX_STATEMENT // 10)) == ["FKG035"]
+
+
+def test_a_long_pattern_is_fine() -> None:
+    values = "\n".join(f"    <https://example.org/plant#pump{n}>" for n in range(3000))
+    assert codes(f"rule a for ?x where {{ VALUES ?x {{\n{values}\n  }} }} require p(?x) >= 1") == []
+
+
+def test_after_a_hundred_problems_comes_how_many_more() -> None:
+    tree, problems = parse("rul a\n" * 250 + "rule b require x >= 1\n", "a.fkg")
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert problems[-1].code == "FKG044"
+    assert "150 more" in problems[-1].message
+    assert problems[-1].span.line == 101
+    assert {lost.word for lost in tree.lost} == {"rule"}
+
+
+def test_exactly_a_hundred_problems_are_all_there_is_to_say() -> None:
+    assert codes("rul a\n" * MAX_PROBLEMS) == ["FKG001"] * MAX_PROBLEMS
+
+
+NOISE = {
+    "letters": lambda source: "".join(source.choices("abcdefghij \n{}()<>\"'`#?,.=", k=10_000_000)),
+    "one line": lambda source: "x" * 10_000_000,
+    "one rule": lambda source: "rule a require " + "x >= 1 and " * 900_000,
+    "open braces": lambda source: "rule a for ?x where {" + "{" * 10_000_000,
+    "rules": lambda source: "rule a require (x >= 1 \n" * 400_000,
+    "rules and noise": lambda source: "rule a require (x >= 1 \nnoise\n" * 300_000,
+    "good rules": lambda source: "rule a require x >= 1\n" * 2_000,
+    "indented rules": lambda source: "rule a require x >= 1\n" + "  rule a require x >= 1\n" * 400_000,
+    "comments": lambda source: "# nothing\n" * 1_000_000,
+    "spaces": lambda source: " \n" * 5_000_000,
+    "quotes": lambda source: 'rule a "' + 'x\\"' * 3_000_000,
+    "comment signs": lambda source: "rule a #" + "#" * 10_000_000,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(NOISE))
+def test_ten_megabytes_of_noise_take_seconds(kind: str) -> None:
+    text = NOISE[kind](random.Random(0))
+    start = time.process_time()
+    problems = parse(text, "noise.fkg")[1]
+    assert time.process_time() - start < 15  # one or two
+    assert len(problems) <= MAX_PROBLEMS + 1

@@ -1,0 +1,109 @@
+"""Good files with a mistake put into them: never an exception, and mostly one problem."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedkg_compiler.diagnostics import CODES, Diagnostic, render, to_json
+from fedkg_compiler.syntax import parse
+from fedkg_compiler.syntax.split import split
+
+FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parents[2] / "golden" / "language").glob("*.fkg"))]
+PARTS = [
+    "".join(chunk.text for chunk in chunks[at : at + 8])
+    for chunks in (split(text, "a") for text in FILES)
+    for at in range(0, len(chunks), 5)
+]
+PIECES = [
+    *" \n\t()[]{}<>\"'`?#,.:;=+-*/^%&|!@$~\\_0aé°“→\u200b",
+    "and",
+    "or",
+    "if ",
+    "always ",
+    "require ",
+    "rule ",
+    "0,5",
+    "->",
+    "<=",
+    "N m",
+]
+
+
+def edited(text: str, source: random.Random) -> str:
+    """The text with one edit: a letter or a word dropped, doubled, swapped, replaced, or something put in."""
+    at = source.randrange(len(text))
+    end = min(len(text), at + source.choice([1, 1, 1, 2, 5]))
+    match source.randrange(5):
+        case 0:
+            return text[:at] + text[end:]
+        case 1:
+            return text[:end] + text[at:end] + text[end:]
+        case 2:
+            return text[:at] + text[at + 1 : at + 2] + text[at : at + 1] + text[at + 2 :]
+        case 3:
+            return text[:at] + source.choice(PIECES) + text[end:]
+        case _:
+            return text[:at] + source.choice(PIECES) + text[at:]
+
+
+def check(text: str) -> tuple[Diagnostic, ...]:
+    tree, problems = parse(text, "a.fkg")
+    lines = tree.text.split("\n")
+    for problem in problems:
+        assert problem.code in CODES
+        assert problem.message
+        assert not problem.message.endswith(".")
+        assert 1 <= problem.span.line <= problem.span.end_line <= len(lines)
+        assert 1 <= problem.span.column <= len(lines[problem.span.line - 1]) + 1
+        assert (problem.span.line, problem.span.column) < (problem.span.end_line, problem.span.end_column)
+        assert problem.span.end_column <= len(lines[problem.span.end_line - 1]) + 2
+        assert "^" in render(problem, tree.text)
+        assert to_json(problem)["code"] == problem.code
+    assert list(problems) == sorted(problems, key=lambda problem: (problem.span.line, problem.span.column))
+    return problems
+
+
+def test_two_thousand_single_edits() -> None:
+    source = random.Random(20)
+    counts = [len(check(edited(source.choice(PARTS), source))) for _ in range(2000)]
+    broken = [count for count in counts if count]
+    assert len(broken) > 800
+    assert sum(count == 1 for count in broken) / len(broken) > 0.97
+    assert max(broken) <= 4
+
+
+def test_files_with_many_edits() -> None:
+    source = random.Random(21)
+    for _ in range(100):
+        text = source.choice(FILES)
+        for _ in range(30):
+            text = edited(text, source)
+        check(text)
+
+
+def test_files_cut_at_any_place() -> None:
+    source = random.Random(22)
+    for text in FILES:
+        for _ in range(60):
+            assert len(check(text[: source.randrange(len(text))])) <= 1
+
+
+def test_shuffled_words() -> None:
+    source = random.Random(23)
+    words = [word for text in FILES for word in text.split()]
+    for _ in range(300):
+        check("rule " + " ".join(source.choices(words, k=source.randrange(1, 15))))
+        check("\n".join(source.choices(words, k=12)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text(text: str) -> None:
+    parse(text, "a.fkg")
+    parse("rule a require " + text, "a.fkg")
+    parse("signal " + text, "a.fkg")
+    parse("rule a for ?x where {" + text, "a.fkg")
