@@ -116,15 +116,17 @@ def _headers(rows: Sequence[Sequence[str]], layout: Layout) -> tuple[list[str], 
         return [f"column {i + 1}" for i in range(layout.width)], ()
     out: list[str] = []
     twice: dict[str, None] = {}
+    seen: set[str] = set()
     taken = {one_line(cell) for cell in rows[layout.header]}
     for cell in rows[layout.header]:
         header = unique = one_line(cell)
-        if header and header in out:
+        if header and header in seen:
             twice[header] = None
             count = 2
             while (unique := f"{header} ({count})") in taken:
                 count += 1
             taken.add(unique)
+        seen.add(unique)
         out.append(unique)
     return out, tuple(twice)
 

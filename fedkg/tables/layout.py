@@ -94,14 +94,12 @@ def _numeric_columns(rows: Sequence[Sequence[str]], width: int) -> list[bool]:
 
 
 def _is_header(row: Sequence[str], numeric: Sequence[bool]) -> bool:
-    values = [_is_value(cell) for cell in row]
-    if not any(values):
-        return any(not is_unknown(cell.strip()) for cell in row)
-    over = any(
-        below and cell.strip() and not value and not is_unknown(cell.strip())
-        for cell, value, below in zip(row, values, numeric, strict=True)
-    )
-    return over or 2 * sum(values) < len(values)
+    """Whether a row names columns: it holds no number or time at all, or stands with a word over a column of numbers or times."""
+    cells = [cell.strip() for cell in row]
+    words = [bool(cell) and not is_unknown(cell) and not _is_value(cell) for cell in cells]
+    if not any(map(_is_value, cells)):
+        return any(words)
+    return any(word and below for word, below in zip(words, numeric, strict=True))
 
 
 def _is_unit_row(row: Sequence[str], below: Sequence[Sequence[str]], width: int) -> bool:

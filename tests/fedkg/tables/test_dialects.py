@@ -27,7 +27,7 @@ numbers = st.one_of(
 
 def written(header: list[str], rows: list[list[str]], *, separator: str, encoding: str, ending: str, quoting: int, zipped: bool) -> bytes:
     out = io.StringIO(newline="")
-    writer = csv.writer(out, delimiter=separator, lineterminator=ending, quoting=quoting)  # type: ignore[arg-type]
+    writer = csv.writer(out, delimiter=separator, lineterminator=ending, quoting=quoting)
     writer.writerow(header)
     writer.writerows(rows)
     body = out.getvalue().encode(encoding)

@@ -160,3 +160,16 @@ def test_closing_words_in_a_column_of_words_are_data() -> None:
 
 def test_a_table_of_nothing_but_statistics_is_kept() -> None:
     assert read_bytes(b"what;value\nmean;3\nmin;1\nmax;5\n", "s.csv").rows == 3
+
+
+def test_numbers_as_headers_and_words_as_data() -> None:
+    tags = read_bytes(b"Zeit;101;102\n10:00;1;2\n10:01;3;4\n", "t.csv")
+    assert tags.headers == ("Zeit", "101", "102")
+    words = read_bytes(b"M1;L;ok;12.5\nM2;L;ok;13.5\nM3;H;ok;11.5\n", "t.csv")
+    assert words.rows == 3
+
+
+def test_very_wide_tables_are_read_in_no_time() -> None:
+    width = 20_000
+    body = ",".join(f"c{i}" for i in range(width)) + "\n" + ",".join(map(str, range(width))) + "\n"
+    assert len(read_bytes(body.encode(), "w.csv").headers) == width

@@ -1,0 +1,6 @@
+"""First drafts of rule files, for people to go on from."""
+
+from fedkg_compiler.authoring.draft import draft_rules
+from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns
+
+__all__ = ["LimitColumns", "draft_rules", "find_limit_columns"]

@@ -1,0 +1,121 @@
+"""Rules from a sheet of limits."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import numpy as np
+
+from fedkg.tables import Table, is_unknown, nearest
+from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns
+from fedkg_compiler.authoring.ranges import plain
+from fedkg_compiler.authoring.wording import Names, quoted, reference, remark, slug
+from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
+
+LISTED = 12
+UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")
+
+
+def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: str) -> list[str]:
+    """Lines of one rule over the sheet, or, where the sheet has gaps or units nobody knows, of one rule per tag; and of remarks.
+
+    Raises:
+        TableError: when the sheet has no column of tags or of limits, or a limit is no number.
+    """
+    columns = find_limit_columns(limits)
+    reasons = _gaps(limits, columns)
+    lines = _remarks(limits, columns, table, limits_name, table_name)
+    if not reasons:
+        return lines + _one_rule(limits, columns, limits_name)
+    lines += [f"# {reason}." for reason in reasons]
+    lines += ["# So every row is a rule of its own; fill the sheet and run `fedkg new` again to have one rule that reads it.", ""]
+    return lines + _rule_per_tag(limits, columns, table, limits_name)
+
+
+def _gaps(limits: Table, columns: LimitColumns) -> list[str]:
+    """Why one rule over the whole sheet would not do."""
+    reasons = []
+    empty = {header: np.isnan(limits.numbers(header)) for header in (columns.low, columns.high) if header is not None}
+    nameless = np.array([is_unknown(text) for text in limits.texts(columns.tag)], dtype=np.bool_)
+    gaps = np.logical_or.reduce([nameless, *empty.values()])
+    if gaps.any():
+        reasons.append(f"{int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {limits.where(int(gaps.argmax()))}")
+    if columns.unit is not None:
+        texts = dict.fromkeys(text for text in limits.texts(columns.unit) if not is_unknown(text))
+        unknown = [text for text in texts if isinstance(parse_unit(text), UnitProblem)]
+        if unknown:
+            reasons.append("Units that are not known: " + ", ".join(remark(text) for text in unknown[:LISTED]))
+    return reasons
+
+
+def _one_rule(limits: Table, columns: LimitColumns, limits_name: str) -> list[str]:
+    tag = variable(columns.tag, limits)
+    low, high = (None if header is None else variable(header, limits) for header in (columns.low, columns.high))
+    formula = " <= ".join(part for part in (low and f"?{low}", f"value(?{tag})", high and f"?{high}") if part)
+    return [
+        f"rule tag_limits {quoted(f'Every tag stays inside its row of {limits_name}.')}",
+        "  kind capacity",
+        f"  for {', '.join(f'?{name}' for name in (tag, low, high) if name)} in table {quoted(limits_name)}",
+        f"  require {formula}",
+        "",
+    ]
+
+
+def variable(header: str, sheet: Table) -> str:
+    """The variable that stands for a header: without a unit in brackets behind it, where that is still one column of the sheet."""
+    short, whole = _word(UNIT_BEHIND.sub("", header)), _word(header)
+    others = [text for other in sheet.headers if other != header for text in (other, UNIT_BEHIND.sub("", other))]
+    return whole if not short or _folded(short) in {_folded(_word(other)) for other in others} else short
+
+
+def _folded(word: str) -> str:
+    return word.casefold().replace("_", "")
+
+
+def _word(header: str) -> str:
+    word = re.sub(r"\W+", "_", header).strip("_")
+    return word if not word or re.match(r"[^\W\d]", word) else f"c_{word}"
+
+
+def _rule_per_tag(limits: Table, columns: LimitColumns, table: Table, limits_name: str) -> list[str]:
+    nothing = np.full(limits.rows, np.nan)
+    lows, highs = (nothing if header is None else limits.numbers(header) for header in (columns.low, columns.high))
+    names = Names()
+    lines = []
+    for tag, low, high in zip(limits.texts(columns.tag), lows.tolist(), highs.tolist(), strict=True):
+        if tag not in table or is_unknown(tag) or (np.isnan(low) and np.isnan(high)):
+            continue
+        name = names.give(slug(tag))
+        column, before = reference(tag, name)
+        parts = ("" if np.isnan(low) else plain(Decimal(repr(low))), column, "" if np.isnan(high) else plain(Decimal(repr(high))))
+        lines += [
+            *before,
+            f"rule limit_{name} {quoted(f'{tag} stays inside its limits in {limits_name}.')}",
+            "  kind capacity",
+            f"  require {' <= '.join(part for part in parts if part)}",
+            "",
+        ]
+    return lines
+
+
+def _remarks(limits: Table, columns: LimitColumns, table: Table, limits_name: str, table_name: str) -> list[str]:
+    """Comments: tags that the table does not have, with the header that was probably meant; limits that contradict each other."""
+    tags = [text for text in limits.texts(columns.tag) if not is_unknown(text)]
+    absent = [tag for tag in dict.fromkeys(tags) if tag not in table]
+    lines = [f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are columns of {remark(table_name)}."]
+    for tag in absent[:LISTED]:
+        close = nearest(tag, table.headers)
+        lines.append(f"#   missing: {remark(tag)}" + (f"; did you mean {remark(close)}?" if close else ""))
+    if len(absent) > LISTED:
+        lines.append(f"#   missing: {len(absent) - LISTED} more")
+    if absent:
+        lines.append(f"# Mend their names in {remark(limits_name)}, or take those rows out: `fedkg eval` refuses a table without them.")
+    twice = list(dict.fromkeys(tag for tag in tags if tags.count(tag) > 1))
+    if twice:
+        lines.append("# More than one row: " + ", ".join(map(remark, twice[:LISTED])) + ("" if len(twice) <= LISTED else ", ..."))
+    if columns.low is not None and columns.high is not None:
+        names = limits.texts(columns.tag)
+        crossed = np.flatnonzero(limits.numbers(columns.low) > limits.numbers(columns.high)).tolist()
+        lines += [f"#   {limits.where(row)}: the lower limit of {remark(names[row])} is above the upper" for row in crossed[:LISTED]]
+    return [*lines, ""]

@@ -1,0 +1,20 @@
+"""Rules over tables: what holds, what does not, where it is worst. Needs numpy alone."""
+
+from fedkg.evaluation.baseline import Change, Comparison, compare, parse_allowance, read_baseline
+from fedkg.evaluation.evaluate import evaluate
+from fedkg.evaluation.readings import Readings, table_values
+from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+
+__all__ = [
+    "Change",
+    "Comparison",
+    "Evaluation",
+    "Readings",
+    "RuleResult",
+    "Worst",
+    "compare",
+    "evaluate",
+    "parse_allowance",
+    "read_baseline",
+    "table_values",
+]

@@ -1,0 +1,142 @@
+"""Is a table worse than it was? An evaluation compared with the JSON of an older one, rule by rule."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fedkg.errors import UsageError
+from fedkg.evaluation.result import Evaluation, rate
+
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What became of one rule.
+
+    Attributes:
+        state: ``worse`` (by more than allowed), ``better``, ``same`` (or worse within what is allowed), ``new`` and ``removed`` rules,
+            ``untold`` where one of the two evaluations has no verdict.
+        before, after: violation rates, None without a verdict.
+    """
+
+    rule: str
+    state: Literal["worse", "better", "same", "new", "removed", "untold"]
+    before: float | None
+    after: float | None
+
+    def sentence(self) -> str:
+        """The change in words."""
+        match self.state:
+            case "worse":
+                return f"{self.rule}: violation rate rose from {_percent(self.before)} to {_percent(self.after)}"
+            case "better":
+                return f"{self.rule}: violation rate fell from {_percent(self.before)} to {_percent(self.after)}"
+            case "same":
+                return f"{self.rule}: violation rate {_percent(self.after)}, before {_percent(self.before)}"
+            case "new":
+                return f"{self.rule}: new, violation rate {_percent(self.after)}"
+            case "removed":
+                return f"{self.rule}: no longer among the rules; before {_percent(self.before)}"
+            case "untold":
+                return f"{self.rule}: violation rate {_percent(self.after)}, before {_percent(self.before)}: not compared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All rules of either evaluation, those of the new one first; `allow` is how much a violation rate may rise."""
+
+    changes: tuple[Change, ...]
+    allow: float
+
+    @property
+    def worse(self) -> bool:
+        """Whether any rule's violation rate rose by more than allowed."""
+        return any(change.state == "worse" for change in self.changes)
+
+    @property
+    def exit_code(self) -> int:
+        """1 when something got worse than allowed, else 0."""
+        return int(self.worse)
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison as plain data."""
+        return {
+            "worse": self.worse,
+            "allow": self.allow,
+            "changes": [{"rule": c.rule, "state": c.state, "before": c.before, "after": c.after} for c in self.changes],
+        }
+
+
+def parse_allowance(text: str) -> float:
+    """How much a violation rate may rise, as a fraction: ``1%`` and ``0.01`` are the same. Raises UsageError."""
+    match = re.fullmatch(r"\s*(\d+(?:[.,]\d*)?|[.,]\d+)\s*(%?)\s*", text)
+    value = math.nan if match is None else float(match.group(1).replace(",", ".")) / (100 if match.group(2) else 1)
+    if not 0 <= value <= 1:
+        raise UsageError("the allowance is wrong", expected="a share such as 1% or 0.01", received=text)
+    return value
+
+
+def read_baseline(path: str | Path) -> dict[str, float | None]:
+    """The violation rate of each rule in an older evaluation's JSON file. Raises UsageError."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"cannot read baseline {path}", received=error.strerror or str(error)) from error
+    except ValueError as error:
+        raise UsageError(f"baseline {path} is not JSON", received=str(error), help="write it with `fedkg eval ... --json`") from error
+    return baseline_rates(document, str(path))
+
+
+def baseline_rates(document: object, name: str) -> dict[str, float | None]:
+    """The violation rate of each rule in an evaluation's JSON document. Raises UsageError."""
+    wrong = UsageError(
+        f"baseline {name} is not the JSON of an evaluation",
+        expected='{"rules": [{"rule", "satisfied", "violated", ...}]}',
+        help="write it with `fedkg eval ... --json`",
+    )
+    rules = document.get("rules") if isinstance(document, Mapping) else None
+    if not isinstance(rules, list):
+        raise wrong
+    out: dict[str, float | None] = {}
+    for entry in rules:
+        if not isinstance(entry, Mapping):
+            raise wrong
+        name_, satisfied, violated = entry.get("rule"), entry.get("satisfied"), entry.get("violated")
+        if not isinstance(name_, str) or not isinstance(satisfied, int) or not isinstance(violated, int) or min(satisfied, violated) < 0:
+            raise wrong
+        out[name_] = rate(satisfied, violated)
+    return out
+
+
+def compare(evaluation: Evaluation, baseline: Mapping[str, float | None], allow: float = 0.0) -> Comparison:
+    """What became of each rule since the baseline (violation rates by rule, from `read_baseline`).
+
+    Args:
+        allow: how much a violation rate may rise, in absolute terms, before the rule counts as worse.
+    """
+    changes = [_change(rule.rule, rule.violation_rate, baseline, allow) for rule in evaluation.rules]
+    present = {rule.rule for rule in evaluation.rules}
+    gone = [Change(rule=rule, state="removed", before=before, after=None) for rule, before in baseline.items() if rule not in present]
+    return Comparison(changes=(*changes, *gone), allow=allow)
+
+
+def _change(rule: str, after: float | None, baseline: Mapping[str, float | None], allow: float) -> Change:
+    if rule not in baseline:
+        return Change(rule=rule, state="new", before=None, after=after)
+    before = baseline[rule]
+    if before is None or after is None:
+        return Change(rule=rule, state="same" if before is after else "untold", before=before, after=after)
+    if after > before + allow + ROUNDING:
+        return Change(rule=rule, state="worse", before=before, after=after)
+    return Change(rule=rule, state="better" if after < before - ROUNDING else "same", before=before, after=after)
+
+
+def _percent(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.2%}"

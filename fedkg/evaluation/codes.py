@@ -1,0 +1,61 @@
+"""Texts of a table as the numbers that formulas compare: codes of categories, scores of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.tables import is_unknown, nearest
+
+OTHER = -2.0
+"""The code of a text that the vocabulary does not have: equal to no code that a rule asks for."""
+
+
+def some(names: Sequence[str], most: int = 4) -> str:
+    """Names in backticks, the first few of them: ```a`, `b` and 3 more``."""
+    if len(names) <= most:
+        return " and ".join(filter(None, (", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`"))) if names else "none"
+    return ", ".join(f"`{name}`" for name in names[:most]) + f" and {len(names) - most} more"
+
+
+def codes(texts: Sequence[str], vocabulary: Sequence[str], header: str) -> tuple[NDArray[np.float64], list[str]]:
+    """The codes of a category column and what is to be said about it.
+
+    Returns:
+        float64 [rows]: the position in the vocabulary, NaN where unknown, `OTHER` for any other text; and notes.
+    """
+    positions = {word: float(i) for i, word in enumerate(vocabulary)}
+    known = {text: _code(text, positions) for text in dict.fromkeys(texts)}
+    out = np.array([known[text] for text in texts], dtype=np.float64)
+    foreign = [text for text, code in known.items() if code == OTHER]
+    if texts and bool(np.isnan(out).all()):
+        return out, [f"column `{header}` has no known value in any of its {len(texts)} rows"]
+    if foreign and not bool((out >= 0).any()):
+        close = nearest(foreign[0], vocabulary)
+        hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
+        return out, [f"no text in column `{header}` ({some(foreign)}) is one that the rules know ({some(vocabulary)}){hint}"]
+    return out, []
+
+
+def one_hot(texts: Sequence[str], category: str, classes: Sequence[str], header: str) -> tuple[NDArray[np.float64], list[str]]:
+    """The score of one class where cells hold a class each: 1 for it, 0 for the others, NaN where unknown or no class of the label."""
+    positions = {word: float(i) for i, word in enumerate(classes)}
+    known = {text: _code(text, positions) for text in dict.fromkeys(texts)}
+    wanted = positions[category]
+    score = {text: np.nan if np.isnan(code) or code == OTHER else float(code == wanted) for text, code in known.items()}
+    foreign = [text for text, code in known.items() if code == OTHER]
+    notes = (
+        [f"column `{header}` holds {some(foreign)}, which is no class of its label ({some(classes)}): taken as unknown"] if foreign else []
+    )
+    return np.array([score[text] for text in texts], dtype=np.float64), notes
+
+
+def _code(text: str, positions: dict[str, float]) -> float:
+    if text in positions:
+        return positions[text]
+    if is_unknown(text):
+        return np.nan
+    whole, point, rest = text.partition(".")
+    return positions.get(whole, OTHER) if point and not rest.strip("0") else OTHER

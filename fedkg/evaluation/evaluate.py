@@ -1,0 +1,174 @@
+"""Rules over a table: how often each is satisfied, violated and unknown, and where it is worst.
+
+Letters: B table rows, R rows of a bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.evaluation.codes import some
+from fedkg.evaluation.readings import Readings, table_values
+from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+from fedkg.evaluation.tally import Tally
+from fedkg.pack import Bank, Pack
+from fedkg.tables import Table
+
+EVALUATIONS = 2_000_000
+"""Bank rows x table rows evaluated at once."""
+
+CELLS = 4_000_000
+"""Views x table rows x columns held at once."""
+
+SMALL = 500_000
+"""Up to so many evaluations a bank is evaluated in one go, even where most of its rows are about other table rows."""
+
+
+def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "error") -> Evaluation:
+    """What the pack's rules say about a table; an evaluation is one bound row of a rule on one table row that it is about.
+
+    Args:
+        pack: compiled rules.
+        table: the rows, in the units of the pack's contract.
+        missing: ``error`` when an input column that a rule reads is not there, or ``skip`` the rules that read it.
+
+    Raises:
+        TableError: a column is missing or holds text instead of numbers.
+    """
+    readings = table_values(pack.manifest.contract, table, needs=_needs(pack), missing=missing)
+    tally = Tally.empty(len(pack.manifest.rules))
+    bound = np.zeros(len(pack.manifest.rules), dtype=np.int64)
+    modelled = np.zeros_like(bound)
+    lacking: list[set[int]] = [set() for _ in pack.manifest.rules]
+    for bank in pack.banks:
+        np.add.at(bound, bank.rule, 1)
+        asks_model = _asks_model(bank, readings)
+        np.add.at(modelled, bank.rule[asks_model], 1)
+        lacks = _lacks(bank, readings, lacking)
+        evaluable = np.flatnonzero(~asks_model & ~lacks)
+        for rows, at in _parts(_take(bank, evaluable), readings):
+            tally = _count(rows, at, readings, tally)
+    results = tuple(_result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i]) for i in range(len(pack.manifest.rules)))
+    return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, notes=readings.notes)
+
+
+def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
+    """The columns that bound rows read, as values or as keys, with the names of their rules in the pack's order."""
+    rules: dict[int, set[int]] = {}
+    for bank in pack.banks:
+        for columns in (bank.slots, bank.keys):
+            pairs = np.stack([columns.ravel(), np.repeat(bank.rule, columns.shape[1])])
+            for column, rule in np.unique(pairs, axis=1).T.tolist():
+                if column >= 0:
+                    rules.setdefault(column, set()).add(rule)
+    return {column: tuple(pack.manifest.rules[rule].name for rule in sorted(found)) for column, found in sorted(rules.items())}
+
+
+def _asks_model(bank: Bank, readings: Readings) -> NDArray[np.bool_]:
+    """bool [R]: the row reads what a model would predict for inputs that no table row has."""
+    raised = np.array([view.kind == "raised" for view in readings.contract.views], dtype=np.bool_)
+    outputs = np.array([column.role == "output" for column in readings.contract.columns], dtype=np.bool_)
+    return np.asarray((raised[bank.views] & outputs[bank.slots]).any(axis=1))
+
+
+def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[np.bool_]:
+    """bool [R]: the row reads a column that the table lacks; notes those columns by rule."""
+    absent = np.zeros(len(readings.contract.columns) + 1, dtype=np.bool_)
+    absent[sorted(readings.missing)] = True
+    both = np.concatenate([bank.slots, bank.keys], axis=1)  # a key of -1 points at the extra place, which is never absent
+    for row, place in np.argwhere(absent[both]).tolist():
+        lacking[int(bank.rule[row])].add(int(both[row, place]))
+    return np.asarray(absent[both].any(axis=1))
+
+
+def _take(bank: Bank, rows: NDArray[np.int64]) -> Bank:
+    return Bank(
+        skeleton=bank.skeleton,
+        slots=bank.slots[rows],
+        views=bank.views[rows],
+        params=bank.params[rows],
+        keys=bank.keys[rows],
+        codes=bank.codes[rows],
+        weight=bank.weight[rows],
+        rule=bank.rule[rows],
+        entity=bank.entity[rows],
+        unit=bank.unit[rows],
+    )
+
+
+def _parts(bank: Bank, readings: Readings) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
+    """The bank in parts, each with the table rows it is to be evaluated on; rows that cannot match are left out where that pays."""
+    table_rows = readings.base.shape[0]
+    if not bank.rows or not table_rows:
+        return
+    if bank.rows * table_rows <= SMALL or not (bank.keys >= 0).any():
+        yield from _chunks(bank, np.arange(table_rows), readings)
+        return
+    wanted, which = np.unique(np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True)
+    width = bank.keys.shape[1]
+    for i, row in enumerate(wanted):
+        at = np.ones(table_rows, dtype=np.bool_)
+        for key, code in zip(row[:width], row[width:], strict=True):
+            if key >= 0:
+                at &= readings.base[:, key] == code
+        if at.any():
+            yield from _chunks(_take(bank, np.flatnonzero(which.ravel() == i)), np.flatnonzero(at), readings)
+
+
+def _chunks(bank: Bank, at: NDArray[np.int64], readings: Readings) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
+    cells = len(readings.contract.views) * max(1, len(readings.contract.columns))
+    step = max(1, min(EVALUATIONS // bank.rows, CELLS // cells))
+    for start in range(0, at.shape[0], step):
+        yield bank, at[start : start + step]
+
+
+def _count(bank: Bank, at: NDArray[np.int64], readings: Readings, tally: Tally) -> Tally:
+    values = evaluate_bank(bank, readings.part(at))
+    return tally.with_bank(bank, values, at)
+
+
+def _result(pack: Pack, readings: Readings, tally: Tally, rule: int, bound: int, modelled: int, lacking: set[int]) -> RuleResult:
+    record = pack.manifest.rules[rule]
+    headers = list(dict.fromkeys(readings.contract.columns[i].source for i in sorted(lacking)))
+    notes = []
+    if modelled:
+        notes.append("needs a model: it compares predictions for changed inputs, which no table holds")
+    if headers:
+        notes.append(f"not evaluated: the table has no column {some(headers)}")
+    if bound and not modelled and not headers and not tally.evaluations(rule) and readings.base.shape[0]:
+        notes.append("no row of the table is about what it is bound to")
+    if not bound:
+        notes.append("bound to nothing")
+    return RuleResult(
+        rule=record.name,
+        title=record.title,
+        kind=record.kind,
+        output=record.output,
+        bound_rows=bound,
+        satisfied=int(tally.satisfied[rule]),
+        violated=int(tally.violated[rule]),
+        unknown=int(tally.unknown[rule]),
+        fired=int(tally.fired[rule]),
+        worst=_worst(pack, readings, tally, rule),
+        needs_model=modelled > 0,
+        missing=tuple(headers),
+        notes=tuple(notes),
+    )
+
+
+def _worst(pack: Pack, readings: Readings, tally: Tally, rule: int) -> Worst | None:
+    found = tally.worst[rule]
+    if found is None:
+        return None
+    return Worst(
+        robustness=found.robustness,
+        unit=pack.manifest.units[found.unit],
+        entity=pack.manifest.entities[found.entity] or None,
+        row=found.row + 1,
+        time=readings.times[found.row] or None if readings.times is not None else None,
+    )

@@ -1,0 +1,92 @@
+"""An evaluation for people: a table with one line per rule, and the outcome in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fedkg.evaluation.baseline import Comparison
+from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+
+def rules_table(evaluation: Evaluation) -> RichTable:
+    """A rich table: per rule its bound rows, satisfied, violated and unknown evaluations, and where it is worst."""
+    from rich.table import Table as RichTable
+
+    table = RichTable(header_style="bold")
+    table.add_column("rule", overflow="fold")
+    for header in ("rows", "satisfied", "violated", "unknown"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("worst", overflow="fold")
+    for rule in evaluation.rules:
+        table.add_row(_name(rule), f"{rule.bound_rows:,}", *_counts(rule), worst_text(rule.worst) or _first(rule.notes))
+    return table
+
+
+def _name(rule: RuleResult) -> Text:
+    from rich.text import Text
+
+    return Text(rule.rule, style="red" if rule.violated else "yellow" if not rule.evaluations else "green")
+
+
+def _counts(rule: RuleResult) -> Iterator[str]:
+    if not rule.evaluations:
+        yield from ("-", "-", "-")
+        return
+    yield f"{rule.satisfied:,}"
+    rate = rule.violation_rate
+    yield f"{rule.violated:,}" + (f" ({rate:.2%})" if rate else "")
+    yield f"{rule.unknown:,}"
+
+
+def worst_text(worst: Worst | None) -> str:
+    """``-0.2 bar: pump_7, row 17, 09.03.2020 10:14``; "" for None."""
+    if worst is None:
+        return ""
+    unit = f" {worst.unit}" if worst.unit else ""
+    places = ", ".join(filter(None, (worst.entity, f"row {worst.row}", worst.time)))
+    return f"{worst.robustness:+.4g}{unit}: {places}"
+
+
+def _first(notes: tuple[str, ...]) -> str:
+    return notes[0] if notes else ""
+
+
+def outcome(evaluation: Evaluation) -> list[str]:
+    """Sentences: what the table is, how many rules are broken, how often, and what could not be told."""
+    rules = evaluation.rules
+    lines = [f"{evaluation.table}: {evaluation.rows:,} rows; {evaluation.found}"]
+    lines += [f"note: {note}" for note in evaluation.notes]
+    told = [rule for rule in rules if rule.satisfied or rule.violated]
+    broken = [rule for rule in told if rule.violated]
+    rate = evaluation.violation_rate
+    if rate is None:
+        lines.append("No rule could be told from this table." if rules else "There are no rules.")
+    elif broken:
+        lines.append(
+            f"{len(broken)} of {len(told)} rules {'is' if len(broken) == 1 else 'are'} broken somewhere; violation rate {rate:.2%}."
+        )
+    else:
+        lines.append("The one rule holds." if len(told) == 1 else f"All {len(told)} rules hold.")
+    unknown = [rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)]
+    if unknown:
+        lines.append("Unknown throughout: " + ", ".join(unknown))
+    for rule in rules:
+        lines += [f"{rule.rule}: {note}" for note in rule.notes]
+    return lines
+
+
+def comparison_lines(comparison: Comparison) -> list[str]:
+    """Sentences on what changed since the baseline, worse ones first; rules that stayed the same are counted only."""
+    order = ("worse", "untold", "removed", "new", "better")
+    lines = [change.sentence() for state in order for change in comparison.changes if change.state == state]
+    same = sum(1 for change in comparison.changes if change.state == "same")
+    if same:
+        lines.append(
+            f"{same} rule{'' if same == 1 else 's'} as before" + (f" (at most {comparison.allow:.2%} worse)" if comparison.allow else "")
+        )
+    return lines

@@ -1,0 +1,125 @@
+"""What an evaluation of rules over a table found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """Where a rule is nearest to, or farthest into, violation.
+
+    Attributes:
+        robustness: in `unit`; negative where violated. unit: "" for none.
+        entity: what the bound row is about, None for nothing in particular.
+        row: data row, from 1 below the header. time: the text of the time column there.
+    """
+
+    robustness: float
+    unit: str
+    entity: str | None
+    row: int
+    time: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleResult:
+    """One rule over a table; counts are of evaluations (bound row x table row that it is about).
+
+    Attributes:
+        rule, title, kind: as the author wrote them. output: whether it touches a prediction.
+        bound_rows: how many constraints the rule became.
+        fired: evaluations where the rule says something: the antecedent of an `if ... then` holds (or it has none).
+        worst: None when no verdict is known.
+        needs_model: it compares predictions for changed inputs, so that a table cannot answer it.
+        missing: headers that it needs and the table lacks.
+    """
+
+    rule: str
+    title: str
+    kind: str
+    output: bool
+    bound_rows: int
+    satisfied: int
+    violated: int
+    unknown: int
+    fired: int
+    worst: Worst | None
+    needs_model: bool = False
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def evaluations(self) -> int:
+        """Satisfied, violated and unknown together."""
+        return self.satisfied + self.violated + self.unknown
+
+    @property
+    def violation_rate(self) -> float | None:
+        """Violated among those with a verdict; None when there is none."""
+        return rate(self.satisfied, self.violated)
+
+    def to_json(self) -> dict[str, Any]:
+        """The rule's entry; robustness is null where it is not a finite number."""
+        worst = self.worst
+        return {
+            "rule": self.rule,
+            "bound_rows": self.bound_rows,
+            "satisfied": self.satisfied,
+            "violated": self.violated,
+            "unknown": self.unknown,
+            "worst": None
+            if worst is None
+            else {
+                "robustness": worst.robustness if math.isfinite(worst.robustness) else None,
+                "unit": worst.unit,
+                "entity": worst.entity,
+                "row": worst.row,
+                "time": worst.time,
+            },
+            "title": self.title,
+            "kind": self.kind,
+            "fired": self.fired,
+            "needs_model": self.needs_model,
+            "missing": list(self.missing),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """All rules over a table.
+
+    Attributes:
+        table: the file. rows: its data rows. found: what was found out about it, in one line.
+        rules: in the pack's order. notes: sentences about columns.
+    """
+
+    table: str
+    rows: int
+    found: str
+    rules: tuple[RuleResult, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def violation_rate(self) -> float | None:
+        """Violated among all evaluations with a verdict, over all rules; None when there is none."""
+        return rate(sum(rule.satisfied for rule in self.rules), sum(rule.violated for rule in self.rules))
+
+    def to_json(self) -> dict[str, Any]:
+        """The evaluation as plain data."""
+        return {
+            "rules": [rule.to_json() for rule in self.rules],
+            "violation_rate": self.violation_rate,
+            "table": self.table,
+            "rows": self.rows,
+            "found": self.found,
+            "notes": list(self.notes),
+        }
+
+
+def rate(satisfied: int, violated: int) -> float | None:
+    """violated / (satisfied + violated), None for no verdict at all."""
+    return violated / (satisfied + violated) if satisfied + violated else None

@@ -1,0 +1,104 @@
+"""Counts of verdicts by rule, added up over banks and chunks of a table.
+
+Letters: B table rows, R rows of a bank, N rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.constraints.interpreter import BankValues
+from fedkg.pack import Bank
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rule is worst: its robustness there, whether that is a violation, the table row (from 0), the bank row's unit and entity."""
+
+    robustness: float
+    violated: bool
+    row: int
+    unit: int
+    entity: int
+
+    def rank(self) -> tuple[float, bool, int]:
+        """Smaller is worse; at one robustness a violation is worse than none; then the earlier row."""
+        return (self.robustness, not self.violated, self.row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tally:
+    """Counts by rule.
+
+    Attributes:
+        satisfied, violated, unknown, fired: int64 [N].
+        worst: for each rule where it is worst, None as long as nothing is known.
+    """
+
+    satisfied: NDArray[np.int64]
+    violated: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    fired: NDArray[np.int64]
+    worst: tuple[Place | None, ...]
+
+    @staticmethod
+    def empty(rules: int) -> Tally:
+        """No evaluation yet of any of the `rules` rules."""
+        return Tally(
+            satisfied=np.zeros(rules, dtype=np.int64),
+            violated=np.zeros(rules, dtype=np.int64),
+            unknown=np.zeros(rules, dtype=np.int64),
+            fired=np.zeros(rules, dtype=np.int64),
+            worst=(None,) * rules,
+        )
+
+    def evaluations(self, rule: int) -> int:
+        """How often a rule was evaluated."""
+        return int(self.satisfied[rule] + self.violated[rule] + self.unknown[rule])
+
+    def with_bank(self, bank: Bank, values: BankValues, at: NDArray[np.int64]) -> Tally:
+        """This tally with the verdicts of a bank added; `at` int64 [B] says which table rows they are about."""
+        worst = list(self.worst)
+        for rule, place in _places(bank, values, at):
+            known = worst[rule]
+            if known is None or place.rank() < known.rank():
+                worst[rule] = place
+        return Tally(
+            satisfied=self.satisfied + _by_rule(bank, values.satisfied, len(worst)),
+            violated=self.violated + _by_rule(bank, values.violated, len(worst)),
+            unknown=self.unknown + _by_rule(bank, values.unknown, len(worst)),
+            fired=self.fired + _by_rule(bank, values.fired, len(worst)),
+            worst=tuple(worst),
+        )
+
+
+def _by_rule(bank: Bank, verdicts: NDArray[np.bool_], rules: int) -> NDArray[np.int64]:
+    counts = np.zeros(rules, dtype=np.int64)
+    np.add.at(counts, bank.rule, verdicts.sum(axis=0, dtype=np.int64))
+    return counts
+
+
+def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple[int, Place]]:
+    """For each rule with a known verdict, where it is worst in this bank."""
+    broken: NDArray[np.bool_] = np.asarray(values.violated.any(axis=0))
+    looked = np.where(broken, values.violated, values.satisfied)  # [B, R]: among these each bank row's worst is sought
+    known = np.flatnonzero(looked.any(axis=0))
+    if not known.size:
+        return []
+    robustness = np.where(looked, values.robustness, np.inf)[:, known]
+    robustness[np.isnan(robustness)] = np.inf
+    lowest = robustness.argmin(axis=0)
+    # where all are +inf, the first row that is looked at, rather than the first row
+    lowest = np.where(np.isposinf(robustness.min(axis=0)), looked[:, known].argmax(axis=0), lowest)
+    least = robustness[lowest, np.arange(known.size)]
+    order = np.lexsort((at[lowest], ~broken[known], least, bank.rule[known]))
+    rules, first = np.unique(bank.rule[known][order], return_index=True)
+    found = []
+    for rule, position in zip(rules.tolist(), order[first].tolist(), strict=True):
+        row = int(known[position])
+        place = Place(float(least[position]), bool(broken[row]), int(at[lowest[position]]), int(bank.unit[row]), int(bank.entity[row]))
+        found.append((int(rule), place))
+    return found
