@@ -4,7 +4,7 @@ Only this package speaks to pyoxigraph and oxrdflib.
 """
 
 from fedkg_compiler.ontology.catalog import Added, Alignment, Catalog, Entry, Official, load_catalog
-from fedkg_compiler.ontology.entries import EntryInfo, list_entries, show_entry
+from fedkg_compiler.ontology.entries import EntryInfo, TermInfo, list_entries, show_entry
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.load import load_graph
 from fedkg_compiler.ontology.shelf import add_entry, remove_entry
@@ -24,6 +24,7 @@ __all__ = [
     "Official",
     "Quantity",
     "RdfTerm",
+    "TermInfo",
     "add_entry",
     "list_entries",
     "load_catalog",

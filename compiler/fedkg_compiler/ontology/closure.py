@@ -151,7 +151,7 @@ def _property_triples(store: ox.Store, schema: Schema) -> list[ox.Quad]:
     while fresh:
         node, pairs = fresh.popitem()
         if node in schema.transitive:
-            pairs = pairs | _extended(known[node], pairs)
+            pairs = _sayable(node, pairs | _extended(known[node], pairs))
             known[node] |= pairs
         for above in schema.properties_above.get(node, ()):
             _push(above, pairs, known, fresh)
@@ -163,10 +163,15 @@ def _property_triples(store: ox.Store, schema: Schema) -> list[ox.Quad]:
 
 def _push(node: Node, pairs: Pairs, known: dict[Node, Pairs], fresh: dict[Node, Pairs]) -> None:
     if node in known:
-        new = pairs - known[node]
+        new = _sayable(node, pairs) - known[node]
         if new:
             known[node] |= new
             fresh.setdefault(node, set()).update(new)
+
+
+def _sayable(node: Node, pairs: Pairs) -> Pairs:
+    """Return the pairs without those that would put a class or property below itself."""
+    return {(left, right) for left, right in pairs if left != right} if node in (SUB_CLASS, SUB_PROPERTY) else pairs
 
 
 def _extended(pairs: Pairs, fresh: Pairs) -> Pairs:

@@ -9,7 +9,7 @@ import pyoxigraph as ox
 from fedkg_compiler.ontology.closure import SUB_CLASS, TYPE
 from fedkg_compiler.ontology.standard import FKG, SOSA
 from fedkg_compiler.ontology.terms import ColumnFact, local_name
-from fedkg_compiler.ontology.values import Values
+from fedkg_compiler.ontology.values import Values, node_of
 
 _COLUMN = ox.NamedNode(FKG + "column")
 _KEY_COLUMN = ox.NamedNode(FKG + "keyColumn")
@@ -25,7 +25,7 @@ def columns_of(store: ox.Store, values: Values, property_iri: str, entity_iri: s
 
     A sensor observes the property itself or a member of it, where it is a class. A sensor without `fkg:column` takes the property's.
     """
-    wanted = ox.NamedNode(property_iri)
+    wanted = node_of(property_iri)
     shared: set[ColumnFact] = set()
     own: set[ColumnFact] = set()
     for observed in _and_members(store, wanted):
@@ -43,10 +43,12 @@ def columns_of(store: ox.Store, values: Values, property_iri: str, entity_iri: s
     return _ordered(own | shared)
 
 
-def _attached(store: ox.Store, values: Values, wanted: ox.NamedNode, entity_iri: str) -> set[ColumnFact]:
+def _attached(store: ox.Store, values: Values, wanted: Resource, entity_iri: str) -> set[ColumnFact]:
     """Return the columns of nodes that the property itself leads to from the entity: ``:zone1 :temperature [ fkg:column "T1" ]``."""
     found: set[ColumnFact] = set()
-    for node in _resources(store.quads_for_pattern(ox.NamedNode(entity_iri), wanted, None)):
+    if isinstance(wanted, ox.BlankNode):
+        return found
+    for node in _resources(store.quads_for_pattern(node_of(entity_iri), wanted, None)):
         unit = values.unit_of(node)
         found |= {ColumnFact(column=column, unit=unit, entity=entity_iri, sensor=node.value) for column in _texts(store, node, _COLUMN)}
     return found
@@ -57,7 +59,7 @@ def key_of(store: ox.Store, entity_iri: str) -> tuple[str, str] | None:
 
     The column stands on the entity or on a class of it, the most special class first; the value is `fkg:keyValue`, else the local name.
     """
-    entity = ox.NamedNode(entity_iri)
+    entity = node_of(entity_iri)
     column = next(iter(_texts(store, entity, _KEY_COLUMN)), None) or _class_key(store, entity)
     if column is None:
         return None
@@ -65,7 +67,7 @@ def key_of(store: ox.Store, entity_iri: str) -> tuple[str, str] | None:
     return column, values[0] if values else local_name(entity_iri)
 
 
-def _class_key(store: ox.Store, entity: ox.NamedNode) -> str | None:
+def _class_key(store: ox.Store, entity: Resource) -> str | None:
     kinds = {
         kind: texts[0] for kind in _resources(store.quads_for_pattern(entity, TYPE, None)) if (texts := _texts(store, kind, _KEY_COLUMN))
     }
@@ -76,7 +78,7 @@ def _class_key(store: ox.Store, entity: ox.NamedNode) -> str | None:
     return None
 
 
-def _and_members(store: ox.Store, wanted: ox.NamedNode) -> list[Resource]:
+def _and_members(store: ox.Store, wanted: Resource) -> list[Resource]:
     return [
         wanted,
         *sorted(set(_resources(store.quads_for_pattern(None, TYPE, wanted), subject=True)) - {wanted}, key=lambda node: node.value),

@@ -43,6 +43,7 @@ def _download(source: str, timeout_s: float) -> tuple[bytes | None, tuple[Diagno
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
             body: bytes = answer.read(_MOST_BYTES + 1)
+            announced = answer.headers.get("Content-Length", "")
     except urllib.error.HTTPError as error:
         error.close()
         return None, (_unreadable(source, f"the server answers {error.code} {error.reason}", advice),)
@@ -52,6 +53,8 @@ def _download(source: str, timeout_s: float) -> tuple[bytes | None, tuple[Diagno
         return None, (_unreadable(source, f"{error.reason}", advice),)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return None, (_unreadable(source, f"the connection broke: {error}", advice),)
+    if announced.isdigit() and len(body) < min(int(announced), _MOST_BYTES):
+        return None, (_unreadable(source, f"the connection broke off after {len(body)} of {announced} bytes", advice),)
     if len(body) > _MOST_BYTES:
         return None, (_unreadable(source, f"it is larger than {_MOST_BYTES // 1024**2} MiB", advice),)
     return body, ()

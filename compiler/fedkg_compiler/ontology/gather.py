@@ -47,6 +47,7 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
     found: dict[str, Definition] = defaultdict(lambda: Definition(ontology))
     properties: set[str] = set()
     observed: set[str] = set()
+    beside: set[str] = set()
     for quad in document.triples:
         predicate = quad.predicate.value
         properties.add(predicate)
@@ -68,10 +69,14 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
                 entry.kind = "property"
             elif kind == SOSA + "ObservableProperty":
                 observed.add(quad.subject.value)
+            elif kind == OWL + "Ontology":
+                beside.add(quad.subject.value)
     if individuals:
-        return {iri: entry for iri, entry in found.items() if split_iri(iri)[1]}
+        return {iri: entry for iri, entry in found.items() if split_iri(iri)[1] and iri not in beside}
     kept = {iri: entry for iri, entry in found.items() if entry.kind != "individual" or iri in observed}
     for iri in properties - set(kept):
+        if iri.startswith(tuple(STANDARD_TERMS)):
+            continue
         kept[iri] = found[iri]
         kept[iri].kind = "property"
     return kept

@@ -13,7 +13,7 @@ from fedkg_compiler.ontology.closure import TYPE
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import RDFS, SKOS
 from fedkg_compiler.ontology.terms import ColumnFact, KnownTerm, RdfTerm, local_name, order_key
-from fedkg_compiler.ontology.values import Values
+from fedkg_compiler.ontology.values import Values, is_iri, node_of
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class Graph:
             case "pname":
                 iri, problems = self.vocabulary.expand(text, span)
             case "iri":
+                if not is_iri(text):
+                    return None, (report("FKG108", span, f"<{text}> is not an IRI", help="an IRI begins with a scheme: `<https://...>`"),)
                 iri, problems = text, ()
         if iri is None:
             return None, problems
@@ -95,6 +97,8 @@ class Graph:
 
         With an entity: the columns of its own sensors, else those that the property has for all entities (`ColumnFact.entity` is None).
         """
+        if not is_iri(property_iri):
+            return []
         return columns.columns_of(self._store, self._values, property_iri, entity_iri)
 
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
@@ -103,9 +107,7 @@ class Graph:
 
     def label_of(self, iri: str) -> str:
         """Return the entity's name for people: its label in English, else without a language, else in any, else the local name."""
-        if iri.startswith("_:"):
-            return iri
-        node = ox.NamedNode(iri)
+        node = node_of(iri)
         found = [quad.object for predicate in _LABELS for quad in self._store.quads_for_pattern(node, predicate, None)]
         texts = [item for item in found if isinstance(item, ox.Literal)]
         if not texts:
@@ -118,7 +120,7 @@ class Graph:
 
     def values_of(self, subject_iri: str, property_iri: str) -> list[RdfTerm]:
         """Return what a property says of a subject, as plain values, sorted as rows are."""
-        rows = self._store.quads_for_pattern(ox.NamedNode(subject_iri), ox.NamedNode(property_iri), None)
+        rows = self._store.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
 
@@ -134,8 +136,9 @@ class Graph:
         """Return the same store behind rdflib's API; rdflib is imported by this call and not before."""
         import rdflib
         from oxrdflib.store import OxigraphStore
+        from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
-        return rdflib.Graph(store=OxigraphStore(store=self._store))
+        return rdflib.Graph(store=OxigraphStore(store=self._store), identifier=DATASET_DEFAULT_GRAPH_ID)
 
 
 def _language_rank(language: str | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,9 +20,11 @@ from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
 from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
 from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.terms import KnownTerm
+from fedkg_compiler.ontology.values import is_iri
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
+_NOWHERE = "https://w3id.org/fedkg/nowhere#"
+"""What a prefix with a broken IRI stands for, so that its names are not complained of again."""
 
 
 @dataclass(slots=True)
@@ -204,7 +205,7 @@ def _follow_imports(loading: _Loading) -> None:
 
 
 def _is_loaded(loading: _Loading, iri: str) -> bool:
-    node = ox.NamedNode(iri) if _SCHEME.fullmatch(iri) else None
+    node = ox.NamedNode(iri) if is_iri(iri) else None
     if node is None:
         return False
     documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
@@ -221,10 +222,10 @@ def _declare_prefixes(loading: _Loading, prefixes: Mapping[str, tuple[str, Span]
     for document in loading.graphs:
         spaces |= set(document.prefixes.values())
     for prefix, (iri, span) in prefixes.items():
-        if not _SCHEME.fullmatch(iri):
+        if not is_iri(iri):
             advice = "an IRI has a scheme and no spaces: `<https://example.org/plant#>`"
             loading.problems.append(report("FKG108", span, f"<{iri}> is not an IRI", help=advice))
-            loading.prefixes.setdefault(prefix, iri)
+            loading.prefixes.setdefault(prefix, _NOWHERE)
             continue
         known = loading.prefixes.get(prefix)
         nearly = next((iri + mark for mark in ("#", "/") if iri + mark in spaces), None)
@@ -240,14 +241,14 @@ def _declare_prefixes(loading: _Loading, prefixes: Mapping[str, tuple[str, Span]
 
 def _graph(loading: _Loading, store: ox.Store) -> Graph:
     found: dict[str, Definition] = {}
-    for name, document in loading.ontologies:
+    for name, document in sorted(loading.ontologies, key=lambda item: (item[0], item[1].name)):
         for iri, entry in definitions(document, name, individuals=True).items():
             _merge(found, iri, entry)
     closed = dict(loading.closed)
     ontology_names = by_namespace(list(found), closed)
     for document in loading.graphs:
         loading.problems += strangers(document, closed, ontology_names, frozenset(loading.partial))
-    for document in loading.graphs:
+    for document in sorted(loading.graphs, key=lambda item: (Path(item.name).name, item.sha256)):
         for iri, entry in definitions(document, Path(document.name).name, individuals=False).items():
             _merge(found, iri, entry)
     vocabulary = Vocabulary(

@@ -19,6 +19,9 @@ Row = tuple[RdfTerm | None, ...]
 
 _CHANGING = frozenset({"NOW", "RAND", "UUID", "STRUUID"})
 _PLACE = re.compile(r"error at (\d+):(\d+)")
+_MOST_DEPTH = 64
+_MOST_TRIPLES = 100
+_MOST_WORDS = 5000
 _EXAMPLE = "braces hold a SPARQL group graph pattern: `?x a plant:Pump ; plant:limit ?limit .`"
 
 
@@ -32,6 +35,8 @@ def select(
     words = tokens(where)
     if not words:
         return [], (report("FKG150", span, "the pattern is empty", help=_EXAMPLE),)
+    if (too_large := _too_large(words)) is not None:
+        return [], (report("FKG154", span, too_large, help="write it as several rules, or give the graph a shorter way to say it"),)
     problems = [*_names(words, vocabulary, where, span), *_refused(words, where, span), *_missing(words, variables, where, span)]
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
@@ -45,6 +50,24 @@ def select(
     except (OSError, ValueError, RuntimeError) as error:
         return [], (*problems, report("FKG154", span, f"the graph cannot answer this pattern: {error}"))
     return sorted(rows, key=lambda row: tuple(order_key(term) for term in row)), tuple(problems)
+
+
+def _too_large(words: list[Token]) -> str | None:
+    """Say why a pattern is refused unread: the store's parser and planner take minutes for it, or overflow the stack."""
+    depth = deepest = inside_lists = triples = 0
+    for word in words:
+        if word.kind != "mark":
+            continue
+        opened = word.text in "([{"
+        depth += opened - (word.text in ")]}")
+        deepest = max(deepest, depth)
+        inside_lists += (word.text == "(") - (word.text == ")")
+        triples += word.text in ".;" or (word.text == "," and inside_lists == 0)
+    if deepest > _MOST_DEPTH:
+        return f"the pattern is nested {deepest} deep; at most {_MOST_DEPTH} are read"
+    if triples > _MOST_TRIPLES:
+        return f"the pattern has more than {_MOST_TRIPLES} triples"
+    return f"the pattern has more than {_MOST_WORDS} words" if len(words) > _MOST_WORDS else None
 
 
 def _names(words: list[Token], vocabulary: Vocabulary, where: str, span: Span) -> list[Diagnostic]:

@@ -24,6 +24,7 @@ _FORMATS = {
 }
 _NAMES = {"turtle": "Turtle", "n-triples": "N-Triples", "rdf-xml": "RDF/XML", "json-ld": "JSON-LD"}
 _MOST_REPORTED = 20
+_MOST_JSON_DEPTH = 200
 _IMPORTS = ox.NamedNode(OWL + "imports")
 
 
@@ -82,6 +83,9 @@ def read_rdf(body: bytes, *, file: str) -> tuple[Document | None, tuple[Diagnost
         if not facts.usable and facts.problems[-1].code != "FKG103":
             return None, tuple(problems)
         lenient = facts.broken_iris > 0
+    elif syntax == "json-ld" and _json_depth(text) > _MOST_JSON_DEPTH:
+        advice = "write the nodes side by side, and let them name each other by @id"
+        return None, (report("FKG103", point(file), f"the JSON-LD is nested more than {_MOST_JSON_DEPTH} deep", help=advice),)
     raw, found = _parse(text, syntax, file, lenient=lenient, quiet=bool(problems))
     problems += found[0]
     triples = tuple(_renamed(raw, digest[:12], drop_broken=lenient))
@@ -90,6 +94,15 @@ def read_rdf(body: bytes, *, file: str) -> tuple[Document | None, tuple[Diagnost
     )
     document = Document(name=file, sha256=digest, triples=triples, prefixes={**found[1], **prefixes}, imports=imports, text=text)
     return document, tuple(problems)
+
+
+def _json_depth(text: str) -> int:
+    depth = deepest = 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text):
+        mark = match.group()
+        depth += (mark in "[{") - (mark in "]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:

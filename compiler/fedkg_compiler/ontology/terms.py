@@ -16,7 +16,7 @@ class Iri:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal: the value as Python reads it, the text as it was written, the IRI of its datatype.
+    """A literal: the value as Python reads it, the text as the store keeps it (``9.0e3`` is ``9000``), its datatype's IRI.
 
     A text that its datatype does not allow (``"abc"^^xsd:double``) keeps the text as its value.
     """

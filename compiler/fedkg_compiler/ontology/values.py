@@ -25,12 +25,31 @@ _BOOLEAN = XSD + "boolean"
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
+def is_iri(text: str) -> bool:
+    """Tell whether a text is an absolute IRI, as the store takes it."""
+    try:
+        ox.NamedNode(text)
+    except ValueError:
+        return False
+    return True
+
+
+def node_of(iri: str) -> ox.NamedNode | ox.BlankNode:
+    """Return the node that `Iri.value` stands for.
+
+    Raises:
+        ValueError: the text is no IRI.
+    """
+    return ox.BlankNode(iri[2:]) if iri.startswith("_:") else ox.NamedNode(iri)
+
+
 class Values:
     """The conversion for one store; it keeps what it has found out about units."""
 
     def __init__(self, store: ox.Store) -> None:
         self._store = store
         self._units: dict[str, str] = {}
+        self._numbers: dict[Node, list[Literal]] | None = None
 
     def term(self, node: Node | None) -> RdfTerm | None:
         """Return a node as a plain value; None stays None."""
@@ -68,15 +87,19 @@ class Values:
         found = self._store.quads_for_pattern(node, predicate, None)
         return sorted((quad.object.value for quad in found if isinstance(quad.object, ox.Literal)), key=lambda text: (len(text), text))
 
+    def _numbers_by_node(self) -> dict[Node, list[Literal]]:
+        """Return the numbers of every node that has any; gathered once, because most nodes of a row have none."""
+        if self._numbers is None:
+            self._numbers = {}
+            for predicate in NUMERIC_VALUE:
+                for quad in self._store.quads_for_pattern(None, predicate, None):
+                    if isinstance(quad.object, ox.Literal):
+                        self._numbers.setdefault(quad.subject, []).append(literal(quad.object))
+        return self._numbers
+
     def _quantity(self, node: ox.NamedNode | ox.BlankNode) -> Quantity | Literal | None:
         """Return the quantity a node is; a number without a unit is that number; with several numbers it is none."""
-        numbers = {
-            quad.object
-            for predicate in NUMERIC_VALUE
-            for quad in self._store.quads_for_pattern(node, predicate, None)
-            if isinstance(quad.object, ox.Literal)
-        }
-        values = [literal(number) for number in numbers]
+        values = self._numbers_by_node().get(node, [])
         if len({value.value for value in values}) != 1:
             return None
         value = min(values, key=lambda item: (item.lexical, item.datatype))

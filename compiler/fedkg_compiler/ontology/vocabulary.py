@@ -12,6 +12,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import STANDARD_TERMS
 from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.ontology.values import is_iri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ class Vocabulary:
 
     def mentioned(self, iri: str) -> bool:
         """Tell whether any triple has this IRI."""
+        if not is_iri(iri):
+            return False
         node = ox.NamedNode(iri)
         patterns = ((node, None, None), (None, node, None), (None, None, node))
         return any(next(iter(self.store.quads_for_pattern(*pattern)), None) is not None for pattern in patterns)
