@@ -1,0 +1,299 @@
+"""A round of federated training: all sampled clients stacked, one client after the other, and a plain PyTorch loop, in one run.
+
+    python benchmarks/federated_executors.py [--pairs 15] [--quick]
+
+Contenders take turns, a round each, so that what else the machine does meets all of them alike; a ratio is the median over turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from fedkg.federated import BinaryCrossEntropy, Clients, CrossEntropy, Problem, Settings, fedavg, train
+from fedkg.federated.batches import plan, steps_of
+from fedkg.federated.problem import pool
+from fedkg.federated.randomness import ORDER, client_keys, cohort
+from fedkg.models import MLP, Params
+
+PEER = "plain PyTorch loop"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """A workload. `limit`: seconds that a stacked round may take; `least`: how many times faster than the peer it must be."""
+
+    name: str
+    problem: Problem
+    settings: Settings
+    limit: float | None = None
+    least: float | None = None
+
+
+def fleet(name: str, widths: tuple[int, ...], limit: float | None, least: float | None) -> Case:
+    """100 of 1,000 clients with 50 samples each, batches of 10, one epoch."""
+    generator = torch.Generator().manual_seed(1)
+    means = 0.6 * torch.randn(widths[-1], widths[0], generator=generator)
+    ys = [torch.randint(0, widths[-1], (50,), generator=generator) for _ in range(1000)]
+    xs = [means[y] + torch.randn(50, widths[0], generator=generator) for y in ys]
+    clients = Clients(names=tuple(f"client_{i}" for i in range(1000)), x=tuple(xs), y=tuple(ys))
+    model = MLP(inputs=widths[0], hidden=widths[1:-1], outputs=widths[-1])
+    settings = Settings(rounds=10**6, participation=0.1, local_epochs=1, batch=10, learning_rate=0.05)
+    return Case(name=name, problem=Problem(model=model, loss=CrossEntropy(), clients=clients), settings=settings, limit=limit, least=least)
+
+
+def milling() -> Case:
+    """The shape of the milling example: three of five sites of very different size, 6,500 rows in all, five epochs in batches of 64."""
+    generator = torch.Generator().manual_seed(2)
+    sizes = (2900, 1700, 1100, 600, 200)
+    xs = [torch.randn(size, 6, generator=generator) for size in sizes]
+    ys = [(torch.rand(size, generator=generator) < torch.sigmoid(2 * x[:, 0] - 3)).float() for size, x in zip(sizes, xs, strict=True)]
+    clients = Clients(names=("graz", "linz", "wien", "steyr", "villach"), x=tuple(xs), y=tuple(ys))
+    problem = Problem(model=MLP(inputs=6, hidden=(32, 32), outputs=1), loss=BinaryCrossEntropy(), clients=clients)
+    settings = Settings(rounds=10**6, participation=0.6, local_epochs=5, batch=64, learning_rate=0.05)
+    return Case(name="milling, 3 of 5 sites, MLP 6-32-32-1, 5 epochs", problem=problem, settings=settings)
+
+
+def ours(case: Case, executor: str, threads: int) -> Iterator[Params]:
+    """The parameters after each round under an executor."""
+    for state, _ in train(case.problem, fedavg(), replace(case.settings, executor=executor, threads=threads)):
+        yield state.params
+
+
+def plain(case: Case) -> Iterator[Params]:
+    """What a tutorial does: a module and an optimiser, one client after the other, on the same batches (drawn outside the clock)."""
+    model, settings, data = case.problem.model, case.settings, pool(case.problem.clients)
+    assert isinstance(model, MLP)
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in zip(model.widths[:-1], model.widths[1:], strict=True):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    net = nn.Sequential(*layers[:-1]).to(data.x.dtype)
+    loss: Callable[[Tensor, Tensor], Tensor] = nn.CrossEntropyLoss() if model.outputs > 1 else nn.BCEWithLogitsLoss()
+    names = {f"{2 * i}.{part}": f"layers.{i}.{part}" for i in range(model.layers) for part in ("weight", "bias")}
+    world = {name: model.init(settings.seed, data.x.dtype)[mine] for name, mine in names.items()}
+    number = 0
+    while True:
+        number += 1
+        batches, total = drawn(case, number), 0
+        yield {mine: world[name] for name, mine in names.items()}  # the clock starts here and stops at the next yield
+        torch.set_num_threads(1)
+        changes = {name: torch.zeros_like(value) for name, value in world.items()}
+        for size, steps in batches:
+            net.load_state_dict(world)
+            optimiser = torch.optim.SGD(net.parameters(), lr=settings.learning_rate)
+            for rows in steps:
+                optimiser.zero_grad()
+                output = net(data.x[rows])
+                loss(output if model.outputs > 1 else output.squeeze(-1), data.y[rows]).backward()
+                optimiser.step()
+            total += size
+            for name, value in net.state_dict().items():
+                changes[name] += size * (value - world[name])
+        world = {name: value + changes[name] / total for name, value in world.items()}
+        yield {mine: world[name] for name, mine in names.items()}
+
+
+def drawn(case: Case, number: int) -> list[tuple[int, list[Tensor]]]:
+    """For each sampled client its number of samples and the rows of each of its batches."""
+    settings, data = case.settings, pool(case.problem.clients)
+    population = len(case.problem.clients.names)
+    found = []
+    for client in cohort(settings.seed, number, population, settings.sampled(population)):
+        one = client.view(1)
+        sizes = data.sizes[one]
+        batches = plan(
+            client_keys(settings.seed, number, ORDER, one),
+            sizes,
+            data.offsets[one],
+            steps_of(sizes, settings),
+            settings.batch,
+            passes=True,
+            padding=-1,
+        )
+        found.append((int(sizes), [index[0][valid[0]] for index, valid in zip(batches.index, batches.valid, strict=True)]))
+    return found
+
+
+def agree(case: Case, rounds: int = 2) -> float:
+    """The largest difference of a parameter between the three after some rounds, in float64.
+
+    In float32 a ReLU unit that is within rounding of zero may be on in one and off in another, and a long run then differs by more than
+    rounding; in float64 that does not happen in any run of this length.
+    """
+    clients = case.problem.clients
+    ys = tuple(y.double() if y.is_floating_point() else y for y in clients.y)
+    double = replace(case, problem=replace(case.problem, clients=replace(clients, x=tuple(x.double() for x in clients.x), y=ys)))
+    ends = []
+    for executor in ("stacked", "sequential"):
+        rounds_of = ours(double, executor, 1)
+        ends.append([next(rounds_of) for _ in range(rounds)][-1])
+    loop = plain(double)
+    ends.append([next(loop) for _ in range(2 * rounds)][-1])
+    return max(float((one[name] - ends[0][name]).abs().max()) for one in ends[1:] for name in one)
+
+
+def measure(case: Case, pairs: int) -> dict[str, list[float]]:
+    """Seconds of each turn of each contender, on one thread; the first turns, in which everything is warmed up, are left out."""
+    contenders = {
+        "stacked": ours(case, "stacked", 1),
+        "auto": ours(case, "auto", 1),
+        "sequential": ours(case, "sequential", 1),
+        PEER: plain(case),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    for turn in range(pairs + 2):
+        first = turn % len(names)  # nobody always follows the same other
+        for name in names[first:] + names[:first]:
+            if name == PEER:
+                next(contenders[name])
+            begun = time.perf_counter()
+            next(contenders[name])
+            if turn >= 2:
+                taken[name].append(time.perf_counter() - begun)
+    return taken
+
+
+def two_threads(case: Case, rounds: int) -> list[float]:
+    """Seconds of stacked rounds on two threads; apart from the others, on whom the waiting threads' spinning would fall."""
+    contender = ours(case, "stacked", 2)
+    taken = []
+    for turn in range(rounds + 2):
+        begun = time.perf_counter()
+        next(contender)
+        if turn >= 2:
+            taken.append(time.perf_counter() - begun)
+    return taken
+
+
+def floor(case: Case) -> float:
+    """Seconds that this machine needs at least on one core: the products' operations at the rate of a large product, or the bytes of the
+    cohort's rows and updates once at the rate of a large copy, whichever is longer."""
+    torch.set_num_threads(1)
+    side = torch.randn(768, 768)
+    rate = 2 * 768**3 / best(lambda: side @ side)
+    block = torch.zeros(1 << 24)
+    bandwidth = 2 * block.numel() * 4 / best(lambda: block.clone())
+    data = pool(case.problem.clients)
+    share = case.settings.sampled(len(data.sizes)) / len(data.sizes)
+    samples = share * float(data.sizes.sum()) * (case.settings.local_epochs or 1)
+    parameters = sum(value.numel() for value in case.problem.model.init(0).values())
+    operations = 6 * parameters * samples
+    moved = 4 * (share * data.x.numel() + share * len(data.sizes) * parameters)
+    return max(operations / rate, moved / bandwidth)
+
+
+def best(work: Callable[[], object], turns: int = 7) -> float:
+    """The shortest of several runs, in seconds."""
+    found = []
+    for _ in range(turns):
+        begun = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begun)
+    return min(found)
+
+
+def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
+    """Median over turns of how many times longer one took than the other in the same turn."""
+    return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median, and the quarter and three-quarter points, in milliseconds."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{1e3 * middle:9.2f} ms  ({1e3 * low:.2f} .. {1e3 * high:.2f})"
+
+
+def busy() -> tuple[float, float]:
+    """CPU seconds spent so far by the whole machine, and by this process."""
+    numbers = [int(part) for part in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    own = os.times()
+    return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK"), own.user + own.system
+
+
+def bench(case: Case, pairs: int) -> list[dict[str, object]]:
+    """Print a case's table and return its claims."""
+    difference = agree(case)
+    assert difference < 1e-12, f"{case.name}: the contenders do not agree ({difference})"
+    chosen = next(train(case.problem, fedavg(), case.settings))[1].notes[0]
+    (machine, own), begun = busy(), time.perf_counter()
+    taken = measure(case, pairs)
+    (machine_after, own_after), elapsed = busy(), time.perf_counter() - begun
+    others = max(0.0, (machine_after - machine) - (own_after - own)) / elapsed
+    least = floor(case)
+    print(f"\n{case.name}\n  agree within {difference:.1e}; other processes kept {others:.2f} cores busy meanwhile; {pairs} turns")
+    for name, values in taken.items():
+        print(f"  {name:20s} {spread(values)}  {ratio(taken[PEER], values):6.2f} x {PEER}")
+    print(f"  {'stacked, 2 threads':20s} {spread(two_threads(case, pairs))}  measured apart")
+    print(f"  {'floor':20s} {1e3 * least:9.2f} ms\n  {chosen}")
+    fastest = min((name for name in taken if name in ("stacked", "sequential")), key=lambda name: statistics.median(taken[name]))
+    picked = ratio(taken[fastest], taken["auto"])
+    won = ratio(taken[PEER], taken["stacked"])
+    middle = statistics.median(taken["stacked"])
+    claims: list[dict[str, object]] = [
+        {
+            "claim": f"{case.name}: a stacked round against a plain loop",
+            "ours": middle,
+            "peer": statistics.median(taken[PEER]),
+            "peer_name": PEER,
+            "ratio": round(won, 2),
+            "target": case.least,
+            "holds": case.least is None or won >= case.least,
+            "floor": least,
+        },
+        {
+            "claim": f"{case.name}: auto is as fast as the faster of stacked and sequential (within 15 %)",
+            "ours": statistics.median(taken["auto"]),
+            "peer": statistics.median(taken[fastest]),
+            "peer_name": fastest,
+            "ratio": round(picked, 2),
+            "target": 0.85,
+            "holds": picked >= 0.85,
+            "floor": least,
+        },
+    ]
+    if case.limit is not None:
+        claims.append(
+            {
+                "claim": f"{case.name}: a stacked round takes at most {case.limit} s",
+                "ours": middle,
+                "peer": case.limit,
+                "peer_name": "limit",
+                "ratio": round(case.limit / middle, 2),
+                "target": 1.0,
+                "holds": middle <= case.limit,
+                "floor": least,
+            }
+        )
+    return claims
+
+
+def main() -> None:
+    """Run all cases."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--quick", action="store_true", help="fewer turns, to see that it runs")
+    arguments = parser.parse_args()
+    pairs = 3 if arguments.quick else arguments.pairs
+    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32")
+    cases = [
+        fleet("100 of 1,000 clients, MLP 32-64-64-10", (32, 64, 64, 10), limit=0.010, least=7.0),
+        fleet("100 of 1,000 clients, MLP 784-200-10", (784, 200, 10), limit=None, least=None),
+        milling(),
+    ]
+    claims = [claim for case in cases for claim in bench(case, pairs)]
+    print(json.dumps(claims))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The federated runtime: a round is one pipeline, an algorithm a value that fills its joints, an executor carries the local work out."""
+
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa
+from fedkg.federated.losses import LOSSES, BinaryCrossEntropy, CrossEntropy, SquaredError
+from fedkg.federated.problem import Clients, Problem
+from fedkg.federated.record import RoundRecord
+from fedkg.federated.scoring import ProbeScores, ScoredRows, ScoreOptions, Scorer
+from fedkg.federated.settings import Settings
+from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors
+from fedkg.federated.train import initial_state, train
+
+__all__ = [
+    "ALGORITHMS",
+    "LOSSES",
+    "Algorithm",
+    "BinaryCrossEntropy",
+    "Choice",
+    "Clients",
+    "CrossEntropy",
+    "ProbeScores",
+    "Problem",
+    "RoundRecord",
+    "ScoreOptions",
+    "ScoredRows",
+    "Scorer",
+    "ServerState",
+    "Settings",
+    "SquaredError",
+    "fedavg",
+    "from_tensors",
+    "initial_state",
+    "scfa",
+    "to_tensors",
+    "train",
+]

@@ -1,0 +1,51 @@
+"""Many updates into one.
+
+Letters: C clients of a stack, G groups (models the server holds).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.models.model import Params
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sums:
+    """Weighted sums so far: of the updates, each [G, ...], and of the weights, float64 [G]."""
+
+    update: Params
+    weight: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedMean:
+    """``sum_k w_k update_k / sum_k w_k`` in each group; one pass over the updates, none of them kept."""
+
+    def begin(self, models: Params) -> Sums:
+        """See `Aggregate.begin`."""
+        first = next(iter(models.values()))
+        weight = torch.zeros(first.shape[0], dtype=torch.float64, device=first.device)
+        return Sums(update={name: torch.zeros_like(value) for name, value in models.items()}, weight=weight)
+
+    def add(self, fold: Sums, update: Params, weights: Tensor, groups: Tensor) -> Sums:
+        """See `Aggregate.add`."""
+        count = fold.weight.shape[0]
+        share = torch.zeros((count, weights.shape[0]), dtype=torch.float64, device=weights.device)
+        share.scatter_(0, groups.unsqueeze(0), weights.unsqueeze(0))
+        sums: Params = {}
+        for name, total in fold.update.items():
+            if name not in update:
+                sums[name] = total
+                continue
+            flat = update[name].reshape(weights.shape[0], -1)
+            sums[name] = torch.addmm(total.reshape(count, -1), share.to(total.dtype), flat).view(total.shape)
+        return Sums(update=sums, weight=fold.weight + share.sum(1))
+
+    def finish(self, fold: Sums) -> Params:
+        """See `Aggregate.finish`."""
+        inverse = torch.where(fold.weight > 0, 1.0 / fold.weight, 0.0)
+        return {name: total * inverse.to(total.dtype).view(-1, *[1] * (total.dim() - 1)) for name, total in fold.update.items()}

@@ -1,0 +1,81 @@
+"""Which samples each client of a stack sees at each of its local steps, planned for the whole round in a few tensor operations.
+
+Letters: C clients of a stack, S most steps of any of them, B widest batch, E epochs begun (or fresh draws).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.federated.randomness import permutations
+from fedkg.federated.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batches:
+    """The plan of a stack whose clients are ordered by falling number of steps.
+
+    Attributes:
+        index: int64 [S, C, B], rows of the pool; `padding` where there is no sample.
+        valid: bool [S, C, B], which are samples.
+        active: for each step how many clients still work: the first ones.
+        full: for each step whether all samples of the active clients are valid.
+    """
+
+    index: Tensor
+    valid: Tensor
+    active: list[int]
+    full: list[bool]
+
+    def blocks(self, batches: int) -> Iterator[range]:
+        """The steps in runs of equally many working clients, each of at least one step and at most `batches` minibatches."""
+        first = 0
+        while first < len(self.active):
+            active = self.active[first]
+            last, most = first + 1, first + max(1, batches // active)
+            while last < len(self.active) and last < most and self.active[last] == active:
+                last += 1
+            yield range(first, last)
+            first = last
+
+
+def steps_of(sizes: Tensor, settings: Settings, limit: int | None = None) -> Tensor:
+    """Number of local steps of clients with these numbers of samples, int64 [C]: epochs times batches, or as the settings say."""
+    if settings.local_steps is not None:
+        steps = torch.full_like(sizes, settings.local_steps)
+    else:
+        steps = (sizes + settings.batch - 1) // settings.batch * (settings.local_epochs or 1)
+    return steps if limit is None else steps.clamp(max=limit)
+
+
+def plan(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int, *, passes: bool, padding: int) -> Batches:
+    """The plan of a stack.
+
+    In passes a client goes through its samples in a new random order each epoch, `batch` at a time (the last batch of an epoch may be
+    smaller), until its steps are done. Otherwise each step draws `batch` of its samples afresh (all, if it has fewer), without
+    replacement within the batch. What a client sees depends on its own key, size and steps alone, whoever is stacked beside it.
+
+    Args:
+        keys: int64 [C], see `randomness.permutations`. sizes, offsets: int64 [C], of the clients' rows in the pool.
+        steps: int64 [C], falling. padding: the row that stands in where there is no sample.
+    """
+    per_epoch = (sizes + batch - 1) // batch if passes else torch.ones_like(sizes)
+    most, width = int(steps.max()), min(batch, int(sizes.max()))
+    epochs = int(((steps + per_epoch - 1) // per_epoch).max())
+    order = permutations(keys, sizes, epochs)
+    longest = order.shape[2]
+    at = torch.arange(most, device=keys.device).view(-1, 1, 1)
+    counts = per_epoch.view(1, -1, 1)
+    epoch = (at // counts).clamp_(max=epochs - 1)
+    position = (at % counts) * batch + torch.arange(width, device=keys.device)
+    valid = (position < sizes.view(1, -1, 1)) & (at < steps.view(1, -1, 1))
+    place = torch.where(valid, epoch * longest + position, 0)
+    chosen = order.flatten(1).gather(1, place.transpose(0, 1).flatten(1)).view(len(keys), most, width).transpose(0, 1)
+    index = torch.where(valid, chosen + offsets.view(1, -1, 1), padding)
+    working = (at.view(-1, 1) < steps.view(1, -1)).sum(1)
+    full = valid.flatten(1).sum(1) == working * width
+    return Batches(index=index.contiguous(), valid=valid, active=working.tolist(), full=full.tolist())

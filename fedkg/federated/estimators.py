@@ -1,0 +1,62 @@
+"""Estimates of the constants in SCFA's theorems from what a run can see.
+
+Letters: K clients, P parameters, B minibatches, I iterates.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def heterogeneity(gradients: Tensor) -> float:
+    """D^2 = mean over clients of ``|grad F_k - grad F|^2``, from full gradients [K, P] at one point; grad F is their mean."""
+    return float((gradients - gradients.mean(0)).square().sum(1).mean())
+
+
+def constrained_heterogeneity(gradients: Tensor, alpha: Tensor) -> float:
+    """D_c^2 = ``sum_k alpha_k |grad F_k - sum_i alpha_i grad F_i|^2``, with SCFA's weights alpha [K]."""
+    weights = alpha.to(gradients.dtype)
+    return float(weights @ (gradients - weights @ gradients).square().sum(1))
+
+
+def reduction(gradients: Tensor, alpha: Tensor) -> float:
+    """gamma = 1 - D_c^2 / D^2; 0 when the clients do not differ."""
+    whole = heterogeneity(gradients)
+    return 1.0 - constrained_heterogeneity(gradients, alpha) / whole if whole > 0 else 0.0
+
+
+def smoothness(points: Tensor, gradients: Tensor) -> float:
+    """A lower bound of L: the largest ``|grad F(w) - grad F(w')| / |w - w'|`` over consecutive iterates, both [I, P]."""
+    steps = (points[1:] - points[:-1]).norm(dim=1)
+    turns = (gradients[1:] - gradients[:-1]).norm(dim=1)
+    moved = steps > 0
+    return float((turns[moved] / steps[moved]).max()) if bool(moved.any()) else 0.0
+
+
+def gradient_variance(gradients: Tensor) -> float:
+    """sigma^2 = mean over minibatches of ``|g_b - mean g|^2``, from minibatch gradients [B, P] at one point."""
+    return float((gradients - gradients.mean(0)).square().sum(1).mean())
+
+
+def gradient_bound(gradients: Tensor, valid: Tensor) -> float:
+    """L_c: the largest gradient norm over iterates [I, P] at which all constraints hold (valid: bool [I]); 0 without any."""
+    return float(gradients[valid].norm(dim=1).max()) if bool(valid.any()) else 0.0
+
+
+def hypothesis_share(valid: Tensor) -> tuple[float, tuple[float, float]]:
+    """theta: the share of sampled parameter vectors at which all constraints hold (bool [I]), with Wilson's 95 % interval."""
+    count = len(valid)
+    share, z = float(valid.to(torch.float64).mean()), 1.959963984540054
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return share, (max(0.0, middle - half), min(1.0, middle + half))
+
+
+def divergence(updates: Tensor) -> float:
+    """``mean_k |update_k - mean|^2 / |mean|^2`` of one round's updates [K, P], a squared quantity; infinite when the mean is 0."""
+    mean = updates.mean(0)
+    length = float(mean.square().sum())
+    return float((updates - mean).square().sum(1).mean()) / length if length > 0 else math.inf

@@ -1,0 +1,99 @@
+"""How good a model is, and how soon it was.
+
+Letters: S samples, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """How well the positive class is found: counts, and the usual ratios (0 where nothing was predicted or nothing was there)."""
+
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    true_negative: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the predicted positives that are positive."""
+        return _ratio(self.true_positive, self.true_positive + self.false_positive)
+
+    @property
+    def recall(self) -> float:
+        """Share of the positives that are predicted."""
+        return _ratio(self.true_positive, self.true_positive + self.false_negative)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return _ratio(2 * self.true_positive, 2 * self.true_positive + self.false_positive + self.false_negative)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of all samples that are predicted right."""
+        return _ratio(
+            self.true_positive + self.true_negative, self.true_positive + self.false_positive + self.false_negative + self.true_negative
+        )
+
+
+def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:
+    """Counts at a threshold: predicted positive where the score [S] is at least the threshold, positive where the target [S] is above 0.5.
+
+    A score that is NaN is never at least the threshold: it counts as a negative.
+    """
+    score, target = score.flatten(), target.flatten()
+    if score.shape != target.shape:
+        raise JobError("scores and targets differ in number", received=f"{score.shape[0]} and {target.shape[0]}")
+    said, true = score >= threshold, target > 0.5
+    return Detection(
+        true_positive=int((said & true).sum()),
+        false_positive=int((said & ~true).sum()),
+        false_negative=int((~said & true).sum()),
+        true_negative=int((~said & ~true).sum()),
+    )
+
+
+def accuracy(scores: Tensor, target: Tensor) -> float:
+    """Share of samples whose best class (scores [S, C]) is the target, int [S]."""
+    return float((scores.argmax(-1) == target).to(torch.float64).mean())
+
+
+def best_threshold(score: Tensor, target: Tensor) -> float:
+    """The threshold with the highest F1 on scores [S] and targets [S] (use rows that are not judged later); the lowest of several."""
+    candidates, order = score.flatten().to(torch.float64).sort()
+    hits = (target.flatten()[order] > 0.5).to(torch.float64)
+    positive = hits.flip(0).cumsum(0).flip(0)
+    said = torch.arange(len(hits), 0, -1, dtype=torch.float64)
+    f1 = 2 * positive / (said + hits.sum()).clamp(min=1)
+    first = torch.ones(len(candidates), dtype=torch.bool)
+    first[1:] = candidates[1:] > candidates[:-1]
+    return float(candidates[torch.where(first, f1, -1.0).argmax()])
+
+
+def rounds_to(values: Sequence[float], target: float) -> int | None:
+    """The first round (1, 2, ...) whose value reaches the target; None when none does."""
+    return next((number for number, value in enumerate(values, 1) if value >= target), None)
+
+
+def rounds_to_own_share(values: Sequence[float], share: float = 0.9) -> int | None:
+    """The first round that reaches a share of the run's own last value; rewards a bad last value, so give `rounds_to` beside it."""
+    return rounds_to(values, share * values[-1]) if values else None
+
+
+def speedup(rounds: int, baseline: int) -> float:
+    """Rounds saved as a share of the baseline's: ``(baseline - rounds) / baseline``."""
+    return (baseline - rounds) / baseline
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

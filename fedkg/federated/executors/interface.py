@@ -1,0 +1,59 @@
+"""What an executor is given and what it gives back.
+
+Letters: K sampled clients, C of them in a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.problem import Pool, Problem
+from fedkg.federated.settings import Settings
+from fedkg.federated.state import ServerState
+from fedkg.models.model import Params
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Work:
+    """All that a training consists of besides its state."""
+
+    problem: Problem
+    algorithm: Algorithm
+    settings: Settings
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Updates:
+    """The updates of a stack of clients, as they arrive at the server.
+
+    Attributes:
+        clients: int64 [C], positions in the population. groups: int64 [C], the models they started from.
+        start: where they started, each [C, ...] (views). update: what they send, each [C, ...].
+        loss: [C], mean objective over their local steps. remembered: new rows for `ServerState.clients`, each [C, ...].
+        rejected: clients that sent something unusable, by position, with the reason; they are in none of the above.
+    """
+
+    clients: Tensor
+    groups: Tensor
+    start: Params
+    update: Params
+    loss: Tensor
+    remembered: Params = field(default_factory=dict)
+    rejected: dict[int, str] = field(default_factory=dict)
+
+
+class Executor(Protocol):
+    """Carries out the local work of a round."""
+
+    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+        """The updates of the clients (int64 [K]) in round ``state.round + 1``, in one or more stacks, in any order.
+
+        `limit` stops every client after so many steps; for measuring.
+        """
+        ...

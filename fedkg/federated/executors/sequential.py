@@ -1,0 +1,74 @@
+"""The reference executor: one client after the other, in the most obvious form, with automatic differentiation.
+
+Letters: B batch, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.federated.batches import plan, steps_of
+from fedkg.federated.executors.interface import Updates, Work
+from fedkg.federated.joints import Setting, Step
+from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
+from fedkg.federated.state import ServerState
+from fedkg.models.noise import Noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequential:
+    """One client after the other; batches hold samples only, never padding. `chunk` is accepted and means nothing here."""
+
+    chunk: int = 1
+
+    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+        """See `Executor.train`."""
+        seed, number = work.settings.seed, state.round + 1
+        order = client_keys(seed, number, ORDER, clients)
+        noise = client_keys(seed, number, DROPOUT, clients)
+        for place in range(len(clients)):
+            here = slice(place, place + 1)
+            yield _train_one(work, state, clients[here], order[here], noise[here], limit)
+
+
+@torch.no_grad()
+def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, noise: Tensor, limit: int | None) -> Updates:
+    algorithm, settings, problem = work.algorithm, work.settings, work.problem
+    sizes, offsets = work.pool.sizes[client], work.pool.offsets[client]
+    steps = steps_of(sizes, settings, limit)
+    start = algorithm.start.place(work, state, client)
+    setting = Setting(state=state, clients=client, samples=sizes, steps=steps, rate=settings.rate(state.round + 1), start=start)
+    variables = {name: value.clone() for name, value in start.variables.items()}
+    carry = algorithm.local.begin(setting, variables)
+    batches = plan(order, sizes, offsets, steps, settings.batch, passes=settings.local_steps is None, padding=-1)
+    total = torch.zeros(1, dtype=work.pool.x.dtype)
+    for step_number, (index, valid) in enumerate(zip(batches.index, batches.valid, strict=True)):
+        rows = index[valid]
+        step = Step(
+            model=problem.model,
+            loss=problem.loss,
+            params=algorithm.local.point(variables),
+            x=work.pool.x[rows].unsqueeze(0),
+            y=work.pool.y[rows].unsqueeze(0),
+            share=None,
+            noise=Noise(noise, step_number),
+            clients=client,
+            start=start.variables,
+            keys={name: codes[rows].unsqueeze(0) for name, codes in work.pool.keys.items()} if algorithm.terms else {},
+        )
+        value, gradient = algorithm.differentiation(step, algorithm.terms)
+        algorithm.local.advance(variables, gradient, carry, setting.rate)
+        total += value
+    outcome = algorithm.local.finish(setting, variables, carry)
+    return Updates(
+        clients=client,
+        groups=start.groups,
+        start=start.variables,
+        update=outcome.update,
+        loss=total / len(batches.index),
+        remembered=outcome.remembered,
+    )

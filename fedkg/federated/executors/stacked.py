@@ -1,0 +1,134 @@
+"""All clients of a stack as one tensor program: parameters [C, ...], batched matrix products, unequal sizes by masking.
+
+The clients of a stack are ordered by their number of steps, so that the stack narrows as clients finish: nothing is computed for those
+that are done. A cohort that would not fit the memory budget is cut into several stacks of clients of similar size.
+
+Letters: K sampled clients, C clients of a stack, B batch, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.federated.batches import Batches, plan, steps_of
+from fedkg.federated.executors.interface import Updates, Work
+from fedkg.federated.joints import Setting, StartPoint, Step
+from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
+from fedkg.federated.state import ServerState
+from fedkg.models.model import Differentiated, Params
+from fedkg.models.noise import Noise
+
+GATHERED = 1 << 20
+"""Numbers of the pool's rows that are gathered at once: enough to hide the calls, few enough to stay in a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stacked:
+    """Stacks of at most `chunk` clients."""
+
+    chunk: int
+
+    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+        """See `Executor.train`."""
+        steps = steps_of(work.pool.sizes[clients], work.settings, limit)
+        order = torch.argsort(steps, descending=True, stable=True)
+        for first in range(0, len(order), self.chunk):
+            part = order[first : first + self.chunk]
+            yield _train_stack(work, state, clients[part], steps[part])
+
+
+def fitting(work: Work, state: ServerState) -> int:
+    """How many clients a stack may hold within the settings' memory, judged by the largest client; at least 1."""
+    settings, x = work.settings, work.pool.x
+    largest = int(work.pool.sizes.max())
+    steps = int(steps_of(work.pool.sizes, settings).max())
+    parameters = sum(value[0].numel() for value in state.models.values())
+    hidden = sum(value.shape[1] for value in state.models.values())
+    width = min(settings.batch, largest)
+    epochs = settings.local_epochs or steps
+    numbers = 4 * parameters + 4 * width * (hidden + x[0].numel())
+    integers = 3 * epochs * largest + 4 * steps * width
+    return max(1, settings.memory // (numbers * x.element_size() + integers * 8))
+
+
+@torch.no_grad()
+def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor) -> Updates:
+    algorithm, settings, pool = work.algorithm, work.settings, work.pool
+    number = state.round + 1
+    sizes = pool.sizes[clients]
+    start = algorithm.start.place(work, state, clients)
+    setting = Setting(state=state, clients=clients, samples=sizes, steps=steps, rate=settings.rate(number), start=start)
+    variables = {name: value.clone(memory_format=torch.contiguous_format) for name, value in start.variables.items()}
+    carry = algorithm.local.begin(setting, variables)
+    keys = client_keys(settings.seed, number, ORDER, clients)
+    passes, padding = settings.local_steps is None, pool.x.shape[0] - 1
+    batches = plan(keys, sizes, pool.offsets[clients], steps, settings.batch, passes=passes, padding=padding)
+    noise_keys = client_keys(settings.seed, number, DROPOUT, clients)
+    total = torch.zeros(len(clients), dtype=pool.x.dtype, device=pool.x.device)
+    for block in batches.blocks(GATHERED // (batches.index.shape[2] * pool.x[0].numel())):
+        active = batches.active[block.start]
+        mine, kept = _first(variables, active), _first(carry, active)
+        values = []
+        for step in _steps(work, batches, block, mine, noise_keys, clients, start):
+            value, gradient = algorithm.differentiation(step, algorithm.terms)
+            algorithm.local.advance(mine, gradient, kept, setting.rate)
+            values.append(value)
+        total[:active] += torch.stack(values).sum(0)
+    outcome = algorithm.local.finish(setting, variables, carry)
+    return Updates(
+        clients=clients,
+        groups=start.groups,
+        start=start.variables,
+        update=outcome.update,
+        loss=total / steps,
+        remembered=outcome.remembered,
+    )
+
+
+def _steps(
+    work: Work, batches: Batches, block: range, variables: Params, noise_keys: Tensor, clients: Tensor, start: StartPoint
+) -> Iterator[Step]:
+    """The steps of a block one by one; their rows are gathered together."""
+    model, pool, active = work.problem.model, work.pool, batches.active[block.start]
+    index = batches.index[block.start : block.stop, :active].contiguous()
+    flat = index.view(-1)
+    x = pool.x.index_select(0, flat).view(*index.shape, *pool.x.shape[1:]).unbind(0)
+    y = pool.y.index_select(0, flat).view(*index.shape, *pool.y.shape[1:]).unbind(0)
+    keys = {name: codes[index] for name, codes in pool.keys.items()} if work.algorithm.terms else {}
+    shares = _shares(batches, block, active, pool.x.dtype)
+    noise_keys, clients, begun = noise_keys[:active], clients[:active], _first(start.variables, active)
+    closed = model if isinstance(model, Differentiated) else None
+    for place, count in enumerate(block):
+        yield Step(
+            model=model,
+            loss=work.problem.loss,
+            params=work.algorithm.local.point(variables),
+            x=x[place],
+            y=y[place],
+            share=None if shares is None or batches.full[count] else shares[place],
+            noise=Noise(noise_keys, count),
+            clients=clients,
+            start=begun,
+            keys={name: codes[place] for name, codes in keys.items()},
+            closed=closed,
+        )
+
+
+def _shares(batches: Batches, block: range, active: int, dtype: torch.dtype) -> Tensor | None:
+    """What each sample counts in its client's mean, [steps, active, B]; None when all batches of the block are full."""
+    if all(batches.full[block.start : block.stop]):
+        return None
+    valid = batches.valid[block.start : block.stop, :active].to(dtype)
+    return valid / valid.sum(2, keepdim=True)
+
+
+def _first(stack: Params, count: int) -> Params:
+    """The first clients of a stack, as views."""
+    first = next(iter(stack.values()), None)
+    if first is None or first.shape[0] == count:
+        return stack
+    return {name: value[:count] for name, value in stack.items()}

@@ -1,0 +1,19 @@
+"""Whose updates are aggregated together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedkg.federated.state import ServerState
+from fedkg.models.model import Params
+
+
+@dataclass(frozen=True, slots=True)
+class AsStarted:
+    """Clients that started from the same model."""
+
+    def assign(self, state: ServerState, clients: Tensor, started: Tensor, update: Params) -> Tensor:
+        """See `Grouping.assign`."""
+        return started

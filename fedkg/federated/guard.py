@@ -1,0 +1,84 @@
+"""What stands between the clients and the global model: unusable updates are left out, by name and with the reason.
+
+Letters: C clients of a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fedkg.federated.executors.interface import Updates
+from fedkg.models.model import Params
+
+
+def usable(updates: Updates) -> Updates:
+    """The updates without those that hold NaN or an infinity; these stand in `rejected` with the parameter where it was found."""
+    suspicious = torch.zeros(len(updates.clients), dtype=torch.bool, device=updates.clients.device)
+    for value in updates.update.values():
+        # The sum is finite when all values are, unless it overflows; so a sum that is not only raises suspicion.
+        suspicious |= ~torch.isfinite(value.flatten(1).sum(1))
+    if not bool(suspicious.any()):
+        return updates
+    rejected = dict(updates.rejected)
+    for place in suspicious.nonzero().flatten().tolist():
+        reason = _not_finite({name: value[place] for name, value in updates.update.items()})
+        if reason:
+            rejected[int(updates.clients[place])] = reason
+    keep = torch.tensor([client not in rejected for client in updates.clients.tolist()], dtype=torch.bool, device=updates.clients.device)
+    return replace(
+        updates,
+        clients=updates.clients[keep],
+        groups=updates.groups[keep],
+        loss=updates.loss[keep],
+        start={name: value[keep] for name, value in updates.start.items()},
+        update={name: value[keep] for name, value in updates.update.items()},
+        remembered={name: value[keep] for name, value in updates.remembered.items()},
+        rejected=rejected,
+    )
+
+
+def stack(like: Params, sent: Sequence[tuple[int, Mapping[str, Tensor]]]) -> tuple[tuple[int, ...], Params, dict[int, str]]:
+    """Updates that arrive one by one, as one stack.
+
+    Args:
+        like: shapes and types that are expected, without a client dimension.
+        sent: the position of each client and what it sent.
+
+    Returns:
+        The positions of the clients in the stack, the stack (each [C, ...]), and why others are not in it.
+    """
+    rejected = {client: reason for client, update in sent if (reason := _misfit(like, update))}
+    good = [(client, update) for client, update in sent if client not in rejected]
+    stacked = {
+        name: torch.stack([update[name].to(value.dtype) for _, update in good]) if good else value.new_zeros((0, *value.shape))
+        for name, value in like.items()
+    }
+    return tuple(client for client, _ in good), stacked, rejected
+
+
+def _misfit(like: Params, update: Mapping[str, Tensor]) -> str:
+    missing, extra = sorted(set(like) - set(update)), sorted(set(update) - set(like))
+    if missing:
+        return f"its update lacks {', '.join(missing)}"
+    if extra:
+        return f"its update has unknown parameters {', '.join(extra)}"
+    for name, value in like.items():
+        got = update[name]
+        if got.shape != value.shape:
+            return f"its update of {name} has shape {list(got.shape)} instead of {list(value.shape)}"
+        if not got.is_floating_point():
+            return f"its update of {name} is of {got.dtype} instead of {value.dtype}"
+    return ""
+
+
+def _not_finite(update: Params) -> str:
+    for name, value in update.items():
+        wrong = int((~torch.isfinite(value)).sum())
+        if wrong:
+            what = "NaN" if bool(torch.isnan(value).any()) else "infinite values"
+            return f"its update has {what} in {name} ({wrong} of {value.numel()} values)"
+    return ""

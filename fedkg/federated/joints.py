@@ -1,0 +1,253 @@
+"""The joints of a round: one small protocol each. An algorithm is a value that fills them, and none of them keeps state of its own.
+
+    sample clients -> start point -> local objective -> local steps -> privacy -> validity score -> weight -> group -> aggregate
+      -> server step -> after the round
+
+What has to be remembered goes through the pipeline: what the server remembers of a joint is a dict of tensors in
+`ServerState.joints`, what it remembers of a client a row in `ServerState.clients`.
+
+Letters: N clients in all, K sampled in a round, C of them in a stack, B batch, F features, H outputs, G models the server holds,
+M constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from torch import Tensor
+
+from fedkg.models.model import Differentiated, Gradient, Model, Params
+from fedkg.models.noise import Noise
+
+if TYPE_CHECKING:
+    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.losses import Loss
+    from fedkg.federated.record import RoundRecord
+    from fedkg.federated.scoring import ProbeScores, ScoredRows
+    from fedkg.federated.state import ServerState
+
+OnAllInvalid = Literal["skip", "fedavg", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StartPoint:
+    """Where a stack of clients begins.
+
+    Attributes:
+        variables: what local steps change, each [C, ...]; usually the model's parameters. May be views that must not be written to.
+        groups: int64 [C], which of the server's models each client works on.
+    """
+
+    variables: Params
+    groups: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setting:
+    """What stays the same during the local steps of a stack.
+
+    Attributes:
+        state: the server's state before the round. clients: int64 [C], positions in the population. samples: int64 [C].
+        steps: int64 [C], how many steps each client makes. rate: the round's learning rate. start: where the clients began.
+    """
+
+    state: ServerState
+    clients: Tensor
+    samples: Tensor
+    steps: Tensor
+    rate: float
+    start: StartPoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Step:
+    """One minibatch of each client of a stack.
+
+    Attributes:
+        model, loss: of the problem. params: where the model is evaluated, each [C, ...].
+        x: [C, B, F]. y: [C, B] or [C, B, H].
+        share: [C, B], what each sample counts in its client's mean, 0 for padding; None when all count 1 / B.
+        noise: randomness of the training step. clients: int64 [C]. start: the start point of these clients.
+        keys: for terms that need them, the codes of the samples' categories by column, int64 [C, B].
+        closed: the model, where its closed-form derivative may be used; the reference does without.
+    """
+
+    model: Model
+    loss: Loss
+    params: Params
+    x: Tensor
+    y: Tensor
+    share: Tensor | None
+    noise: Noise | None
+    clients: Tensor
+    start: Params
+    keys: Mapping[str, Tensor] = field(default_factory=dict)
+    closed: Differentiated | None = None
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Per client the mean [C] of per-sample values [C, B], without the padding."""
+        return values.mean(1) if self.share is None else (values * self.share).sum(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What the local steps of a stack lead to.
+
+    Attributes:
+        update: what is sent to the server, each [C, ...]: by default the change of the variables.
+        remembered: new rows for `ServerState.clients`, by name, each [C, ...].
+    """
+
+    update: Params
+    remembered: Params = field(default_factory=dict)
+
+
+class Sampling(Protocol):
+    """Who takes part in a round."""
+
+    def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
+        """Positions of the sampled clients, int64 [K], all different."""
+        ...
+
+
+class Start(Protocol):
+    """Where the clients begin: the global model, a cluster's, shared layers with private ones, an own block."""
+
+    def held(self, population: int) -> int:
+        """G, how many models the server holds for `population` clients."""
+        ...
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """What is remembered of each client before the first round, each [N, ...]; its names begin with ``start/``."""
+        ...
+
+    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """The start of the clients (int64 [C])."""
+        ...
+
+
+class Term(Protocol):
+    """An addition to the local objective: proximal, constraint, teacher."""
+
+    def value(self, step: Step) -> Tensor:
+        """[C], differentiable by autograd with respect to `step.params`."""
+        ...
+
+
+class Differentiation(Protocol):
+    """How a minibatch becomes a gradient: its mean, or clipped sample by sample."""
+
+    def __call__(self, step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str, Gradient]]:
+        """Per client the objective's value [C] and its gradient by `step.params`."""
+        ...
+
+
+class Local(Protocol):
+    """The local optimiser."""
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """What is remembered of each client before the first round, each [N, ...]; its names begin with ``local/``."""
+        ...
+
+    def begin(self, setting: Setting, variables: Params) -> Params:
+        """What is carried from step to step besides the variables (momentum, control variates), each [C, ...]."""
+        ...
+
+    def point(self, variables: Params) -> Params:
+        """The model's parameters that the variables stand for, [C, ...]; usually the variables themselves."""
+        ...
+
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+        """One step, written into `variables` and `carry`; the executor owns both and nobody else sees them."""
+        ...
+
+    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
+        """What is sent and remembered; may write into `variables`."""
+        ...
+
+
+class Privacy(Protocol):
+    """What happens to an update before anybody sees it, and to a sum of them before it is used."""
+
+    def client(self, update: Params, keys: Tensor) -> Params:
+        """The updates [C, ...] that leave the clients (clipped, noised); `keys` int64 [C] name each client's randomness."""
+        ...
+
+    def server(self, update: Params, key: Tensor) -> Params:
+        """The aggregate [G, ...] that the server uses; `key` names its randomness."""
+        ...
+
+
+class Weighting(Protocol):
+    """How much each client's update counts."""
+
+    @property
+    def on_all_invalid(self) -> OnAllInvalid:
+        """What to do when no update has any weight: keep the model, weigh by samples, or stop with an error."""
+        ...
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether the weights depend on the scores at all."""
+        ...
+
+    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
+        """Raw weights, float64 [C], at least 0; they are divided by their sum over the round afterwards.
+
+        Args:
+            samples: float64 [C], n_k. scores, rows: of the clients' models, when the problem has rules.
+        """
+        ...
+
+    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
+        """s, float64 [C] in 0 .. 1: the weighted share of constraints that each client's model keeps."""
+        ...
+
+
+class Grouping(Protocol):
+    """Whose updates are aggregated together."""
+
+    def assign(self, state: ServerState, clients: Tensor, started: Tensor, update: Params) -> Tensor:
+        """The group int64 [C] of each client, in 0 .. G - 1; `started` is the group whose model it started from."""
+        ...
+
+
+class Aggregate(Protocol):
+    """Many updates into one per group; a fold over stacks, so that the updates are never all in memory unless it must see them so."""
+
+    def begin(self, models: Params) -> Any:
+        """An empty fold, for the server's models [G, ...]."""
+        ...
+
+    def add(self, fold: Any, update: Params, weights: Tensor, groups: Tensor) -> Any:
+        """The fold with the updates [C, ...] of a stack; weights float64 [C], groups int64 [C].
+
+        What a client does not send (private layers) stays out of the fold; what the server has no parameter for is ignored.
+        """
+        ...
+
+    def finish(self, fold: Any) -> Params:
+        """The aggregated update [G, ...]; zeros for a group without weight."""
+        ...
+
+
+class ServerStep(Protocol):
+    """The server's optimiser."""
+
+    def begin(self, models: Params) -> Params:
+        """What is remembered before the first round."""
+        ...
+
+    def apply(self, models: Params, update: Params, memory: Params) -> tuple[Params, Params]:
+        """New models [G, ...] and memory."""
+        ...
+
+
+class AfterRound(Protocol):
+    """What the server does when a round is over: infer properties, re-cluster, train a cluster's model, personalise."""
+
+    def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
+        """The state with which the next round begins."""
+        ...

@@ -1,0 +1,96 @@
+"""Task losses: per sample, over a stack of clients, each with its derivative by the model's outputs.
+
+Letters: C clients of a stack, B batch, H outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedkg.errors import JobError
+
+
+class Loss(Protocol):
+    """A pure function of outputs and targets, one number per sample."""
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        """Losses [C, B] of outputs [C, B, H]; differentiable by autograd."""
+        ...
+
+    def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses [C, B] and their derivatives by the outputs [C, B, H]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinaryCrossEntropy:
+    """Cross entropy of one logit (H = 1) against a target in 0 .. 1, [C, B]: ``-(w t log p + (1 - t) log(1 - p))``.
+
+    Args:
+        pos_weight: w, how much more a positive sample counts; for rare failures, negatives per positive or its root.
+    """
+
+    pos_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.pos_weight > 0:
+            raise JobError("the weight of positive samples must be above 0", received=str(self.pos_weight))
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        """See `Loss.value`."""
+        weight = None if self.pos_weight == 1.0 else output.new_tensor(self.pos_weight)
+        return F.binary_cross_entropy_with_logits(output.squeeze(-1), target, reduction="none", pos_weight=weight)
+
+    def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Loss.value_and_slope`; the derivative is ``(1 - t) p - w t (1 - p)``."""
+        slope = torch.sigmoid(output.squeeze(-1))
+        if self.pos_weight == 1.0:
+            slope.sub_(target)
+        else:
+            slope.mul_(1 + (self.pos_weight - 1) * target).sub_(target, alpha=self.pos_weight)
+        return self.value(output, target), slope.unsqueeze(-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossEntropy:
+    """Cross entropy of H class scores against the class number, int64 [C, B]."""
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        """See `Loss.value`."""
+        return -torch.log_softmax(output, -1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+
+    def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Loss.value_and_slope`; the derivative is softmax minus one-hot."""
+        # Written out, because the library's softmax is several times slower over a last dimension of a few classes.
+        shifted = output - output.amax(-1, keepdim=True)
+        place = target.unsqueeze(-1)
+        chosen = shifted.gather(-1, place)
+        slope = shifted.exp_()
+        total = slope.sum(-1, keepdim=True)
+        slope.div_(total)
+        slope.scatter_add_(-1, place, slope.new_full((1,), -1.0).expand_as(place))
+        return (total.log_() - chosen).squeeze(-1), slope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SquaredError:
+    """Mean over the outputs of the squared error; targets [C, B, H], or [C, B] when H = 1."""
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        """See `Loss.value`."""
+        return (output - target.reshape(output.shape)).square().mean(-1)
+
+    def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Loss.value_and_slope`; the derivative is ``2 (output - target) / H``."""
+        error = output - target.reshape(output.shape)
+        return error.square().mean(-1), error * (2.0 / output.shape[-1])
+
+
+LOSSES: dict[str, Callable[..., Loss]] = {"bce": BinaryCrossEntropy, "cross_entropy": CrossEntropy, "mse": SquaredError}
+"""Losses that a job may name."""

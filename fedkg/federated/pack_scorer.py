@@ -1,0 +1,76 @@
+"""A constraint pack as the server's judge of updates.
+
+Letters: C clients of a stack, P probe rows, V runs of the model, F features, H outputs, M constraints.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.module import ConstraintModule
+from fedkg.constraints.scorer import Probe
+from fedkg.constraints.views import Keys, Previous
+from fedkg.federated.scoring import ProbeScores, ScoredRows
+from fedkg.models.model import Model, Params
+
+MEMORY = 256 << 20
+"""Bytes that the model's hidden values may take when it runs on the probe rows for a stack of clients."""
+
+
+class PackScorer:
+    """Scores stacked models by a pack's rules on probe rows that the server holds (never a client's data); see `Scorer`.
+
+    Only constraints that touch an output are scored: rules over inputs alone are checks of data and would dilute the score.
+
+    Args:
+        model: whose parameters are scored. Its raw outputs are what the rules' layout announces: for a probability, ``fedkg.logit``.
+        rules: the pack over the layout of the model's inputs and outputs.
+        x: probe rows [P, F], unlabelled; converted to the parameters' type.
+        keys, previous: of the probe rows, as in `ConstraintModule.forward`.
+    """
+
+    def __init__(self, model: Model, rules: ConstraintModule, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> None:
+        self._model = model
+        self._probe = Probe(rules, x, keys=keys, previous=previous)
+        self._rows = _rows(rules)
+
+    @property
+    def rows(self) -> ScoredRows:
+        """See `Scorer.rows`."""
+        return self._rows
+
+    def score(self, params: Params) -> ProbeScores:
+        """See `Scorer.score`."""
+        first = next(iter(params.values()))
+        x = self._probe.inputs.to(first.dtype)
+        widest = max(value.shape[1] for value in params.values())
+        step = max(1, MEMORY // (3 * x.shape[0] * widest * x.element_size()))
+        with torch.no_grad():
+            parts = [
+                self._model.apply({name: value[start : start + step] for name, value in params.items()}, x)
+                for start in range(0, first.shape[0], step)
+            ]
+            scores = self._probe.score(torch.cat(parts))
+        return ProbeScores(violation=scores.violation, applies=scores.applies)
+
+
+def _rows(rules: ConstraintModule) -> ScoredRows:
+    """What the pack says of the constraints that are scored, in the probe's order: banks in pack order, those on outputs."""
+    manifest = rules.pack.manifest
+    names, families, weights, hard = [], [], [], []
+    for bank, tensors in zip(rules.pack.banks, rules.banks, strict=True):
+        if not (tensors.touches_output and tensors.rows):
+            continue
+        for rule, entity, weight in zip(bank.rule.tolist(), bank.entity.tolist(), bank.weight.tolist(), strict=True):
+            record, label = manifest.rules[rule], manifest.entities[entity]
+            names.append(f"{record.name}[{label}]" if label else record.name)
+            families.append(record.kind)
+            weights.append(weight)
+            hard.append(record.hard)
+    return ScoredRows(
+        names=tuple(names),
+        families=tuple(families),
+        weight=torch.tensor(weights, dtype=torch.float64),
+        hard=torch.tensor(hard, dtype=torch.bool),
+    )

@@ -1,0 +1,122 @@
+"""What is to be learnt: the clients' data, the model, the loss, and the rules that updates are judged by.
+
+Letters: N clients in all, n_k samples of client k, S samples of all clients together, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.losses import Loss
+from fedkg.federated.scoring import Scorer
+from fedkg.models.model import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clients:
+    """The clients and their private data.
+
+    Args:
+        names: one per client, all different.
+        x: per client [n_k, F] (or more dimensions), floating point of one type.
+        y: per client [n_k] or [n_k, H].
+        keys: codes of categories (machine, product type) that rules select rows by and the model does not read: by column, per client
+            int64 [n_k].
+
+    Raises:
+        JobError: naming the client whose data is empty, or does not fit the others.
+    """
+
+    names: tuple[str, ...]
+    x: tuple[Tensor, ...]
+    y: tuple[Tensor, ...]
+    keys: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise JobError("the federation has no clients")
+        if not len(self.names) == len(self.x) == len(self.y):
+            counts = f"{len(self.names)} names, {len(self.x)} inputs, {len(self.y)} targets"
+            raise JobError("the clients' names and data differ in number", received=counts)
+        if len(set(self.names)) < len(self.names):
+            twice = next(name for i, name in enumerate(self.names) if name in self.names[:i])
+            raise JobError(f"two clients are called {twice}")
+        for name, x, y in zip(self.names, self.x, self.y, strict=True):
+            _check(name, x, y, self.names[0], self.x[0], self.y[0])
+        for column, codes in self.keys.items():
+            if tuple(len(code) for code in codes) != self.samples:
+                raise JobError(f"key {column} has not one code for each sample of each client", expected=str(self.samples))
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """n_k of every client."""
+        return tuple(int(x.shape[0]) for x in self.x)
+
+
+def _check(name: str, x: Tensor, y: Tensor, first: str, first_x: Tensor, first_y: Tensor) -> None:
+    if x.dim() < 2 or x.shape[0] == 0:
+        raise JobError(f"client {name} has no samples", expected="inputs [samples, features]", received=str(list(x.shape)))
+    if not x.is_floating_point():
+        raise JobError(f"inputs of client {name} are not floating point", received=str(x.dtype))
+    if y.dim() < 1 or y.shape[0] != x.shape[0]:
+        received = f"{x.shape[0]} inputs, targets {list(y.shape)}"
+        raise JobError(f"client {name} has not one target for each input", received=received)
+    for what, mine, theirs in (("inputs", x, first_x), ("targets", y, first_y)):
+        if mine.shape[1:] != theirs.shape[1:] or mine.dtype != theirs.dtype:
+            raise JobError(
+                f"{what} of client {name} do not fit those of client {first}",
+                expected=f"[samples, {', '.join(map(str, theirs.shape[1:]))}] of {theirs.dtype}",
+                received=f"{list(mine.shape)} of {mine.dtype}",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """A task for a federation.
+
+    Attributes:
+        model: what is trained, as a value.
+        loss: of the task.
+        clients: their data.
+        scorer: judges updates by the rules on the server's probe rows; None where there are no rules.
+    """
+
+    model: Model
+    loss: Loss
+    clients: Clients
+    scorer: Scorer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """All clients' data end to end, made once: rows of any set of clients are then one gather.
+
+    Attributes:
+        x: [S + 1, F]. y: [S + 1] or [S + 1, H]. The last row is zero: it stands in for samples that a padded batch lacks.
+        keys: codes by column, int64 [S + 1]; -1 in the last row.
+        sizes: int64 [N], n_k. offsets: int64 [N], where each client's rows begin.
+    """
+
+    x: Tensor
+    y: Tensor
+    keys: Mapping[str, Tensor]
+    sizes: Tensor
+    offsets: Tensor
+
+
+def pool(clients: Clients) -> Pool:
+    """The clients' data end to end."""
+    x, y = clients.x, clients.y
+    sizes = torch.tensor(clients.samples, dtype=torch.int64, device=x[0].device)
+    return Pool(
+        x=torch.cat([*x, torch.zeros_like(x[0][:1])]),
+        y=torch.cat([*y, torch.zeros_like(y[0][:1])]),
+        keys={column: torch.cat([*codes, codes[0].new_full((1,), -1)]) for column, codes in clients.keys.items()},
+        sizes=sizes,
+        offsets=torch.cumsum(sizes, 0) - sizes,
+    )

@@ -1,0 +1,45 @@
+"""Every random choice of a federation, as a function of (seed, round, client, step, place): nothing is drawn, so nothing is stored.
+
+Letters: K sampled clients, C clients of a stack, E epochs, N largest number of samples in the stack.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fedkg.models.noise import fold, mix, root
+
+COHORT, ORDER, DROPOUT, PRIVACY, MODEL = range(5)
+"""The purposes random numbers serve; each has a stream of its own."""
+
+LAST = torch.iinfo(torch.int64).max
+
+
+def cohort(seed: int, round: int, population: int, size: int) -> Tensor:
+    """Positions of `size` clients drawn uniformly without replacement from `population`, in ascending order: int64 [K]."""
+    keys = fold(root(seed, COHORT, round), torch.arange(population))
+    return torch.argsort(keys, stable=True)[:size].sort().values
+
+
+def client_keys(seed: int, round: int, purpose: int, clients: Tensor) -> Tensor:
+    """One key per client, int64 [C]; `clients` are positions in the whole population, int64 [C]."""
+    return fold(root(seed, purpose, round, device=clients.device), clients)
+
+
+def permutations(keys: Tensor, sizes: Tensor, epochs: int) -> Tensor:
+    """For each client and epoch an order of its samples: int64 [C, E, N]; entries from the client's size on are meaningless.
+
+    The samples are sorted by random keys; the order of client c in epoch e depends on its key, e and its number of samples alone.
+
+    Args:
+        keys: int64 [C]. sizes: int64 [C], number of samples. epochs: E.
+    """
+    longest = int(sizes.max())
+    epoch_keys = fold(keys.unsqueeze(1), torch.arange(epochs, device=keys.device))
+    place = torch.arange(longest, device=keys.device)
+    draws = mix(epoch_keys.unsqueeze(2) + fold(torch.zeros((), dtype=torch.int64, device=keys.device), place))
+    beyond = place >= sizes.unsqueeze(1)
+    if bool(beyond.any()):
+        draws.masked_fill_(beyond.unsqueeze(1), LAST)
+    return torch.argsort(draws, dim=2, stable=True)

@@ -1,0 +1,205 @@
+"""One round of federated learning, as a function of the state before it.
+
+Letters: K sampled clients, C clients of a stack, G models the server holds, M constraints.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError, TooFewClients
+from fedkg.federated import guard
+from fedkg.federated.executors.interface import Executor, Updates, Work
+from fedkg.federated.randomness import PRIVACY, client_keys
+from fedkg.federated.record import RoundRecord
+from fedkg.federated.scoring import ProbeScores, alpha, zone
+from fedkg.federated.state import ServerState
+from fedkg.models.model import Params
+from fedkg.models.noise import root
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Received:
+    """What has come in so far in a round, by client position where it is one number per client."""
+
+    fold: Any
+    fallback: Any
+    weight: dict[int, float] = field(default_factory=dict)
+    loss: dict[int, float] = field(default_factory=dict)
+    validity: dict[int, float] = field(default_factory=dict)
+    violated: dict[int, Tensor] = field(default_factory=dict)
+    broken: set[int] = field(default_factory=set)
+    applies: Tensor | None = None
+    rejected: dict[int, str] = field(default_factory=dict)
+    remembered: Params = field(default_factory=dict)
+    bytes_up: int = 0
+
+
+@torch.no_grad()
+def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[ServerState, RoundRecord]:
+    """The state after the next round, and what happened in it.
+
+    Raises:
+        TooFewClients: when fewer updates were usable than the settings demand.
+        JobError: when no update has any weight and the algorithm says that this is an error.
+    """
+    begun = time.perf_counter()
+    algorithm, settings = work.algorithm, work.settings
+    number, population = state.round + 1, len(work.problem.clients.names)
+    size = settings.sampled(population)
+    clients = algorithm.sampling.sample(seed=settings.seed, round=number, population=population, size=size).to(work.pool.x.device)
+    received = _Received(
+        fold=algorithm.aggregate.begin(state.models),
+        fallback=algorithm.aggregate.begin(state.models) if algorithm.weighting.on_all_invalid == "fedavg" else None,
+    )
+    received.remembered = dict(state.clients)
+    samples = work.pool.sizes[clients].to(torch.float64)
+    for updates in executor.train(work, state, clients):
+        _receive(work, state, received, updates, float(samples.sum()))
+    _enough(work, received, number)
+    update, notes = _aggregate(work, received, number)
+    after = _next_state(work, state, received, update)
+    if not all(bool(torch.isfinite(value).all()) for value in after.models.values()):
+        after, notes = _kept(state, received), (*notes, "the updates overflow together: the model was kept as it was")
+    record = _record(work, state, received, clients.tolist(), notes, begun)
+    return algorithm.after.apply(work, after, record), record
+
+
+def _receive(work: Work, state: ServerState, received: _Received, updates: Updates, total: float) -> None:
+    """Guard, privacy, validity score, weight, group, and into the fold."""
+    algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
+    received.bytes_up += _bytes(updates.update) + 8 * len(updates.clients)
+    keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
+    updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
+    updates = guard.usable(updates)
+    received.rejected |= updates.rejected
+    if not len(updates.clients):
+        return
+    # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in any precision.
+    samples = work.pool.sizes[updates.clients].to(torch.float64) / total
+    scores = None
+    if scorer is not None and scorer.rows.count and (settings.measure or algorithm.weighting.needs_scores):
+        scores = scorer.score(_seen(work, state, updates))
+    rows = None if scorer is None else scorer.rows
+    weights = algorithm.weighting.weights(samples, scores, rows)
+    groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
+    received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
+    if received.fallback is not None:
+        received.fallback = algorithm.aggregate.add(received.fallback, updates.update, samples, groups)
+    for name, rows_of in updates.remembered.items():
+        received.remembered[name] = received.remembered[name].index_copy(0, updates.clients, rows_of)
+    positions = updates.clients.tolist()
+    received.weight |= dict(zip(positions, weights.tolist(), strict=True))
+    received.loss |= dict(zip(positions, updates.loss.tolist(), strict=True))
+    if scores is not None and rows is not None:
+        _note_scores(received, positions, scores, algorithm.weighting.validity(scores, rows))
+
+
+def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
+    """The clients' models [C, ...] as the server sees them: where they began plus what they sent, its own where they sent nothing."""
+    sent = {name: updates.start[name] + value for name, value in updates.update.items()}
+    params = work.algorithm.local.point(sent)
+    return {name: params[name] if name in params else value[updates.groups] for name, value in state.models.items()}
+
+
+def _note_scores(received: _Received, positions: list[int], scores: ProbeScores, validity: Tensor) -> None:
+    received.validity |= dict(zip(positions, validity.tolist(), strict=True))
+    received.violated |= dict(zip(positions, scores.violation.to(torch.float32).cpu(), strict=True))
+    received.broken |= set((scores.violation > 0).any(0).nonzero().flatten().tolist())
+    applies = scores.applies if scores.applies.dim() == 1 else scores.applies.any(0)
+    received.applies = applies if received.applies is None else received.applies | applies
+
+
+def _enough(work: Work, received: _Received, number: int) -> None:
+    if len(received.weight) >= work.settings.min_clients:
+        return
+    names = work.problem.clients.names
+    raise TooFewClients(
+        f"round {number} has too few usable clients",
+        expected=f"at least {work.settings.min_clients}",
+        received=f"{len(received.weight)} of {len(received.weight) + len(received.rejected)}",
+        help="; ".join(f"{names[client]}: {reason}" for client, reason in sorted(received.rejected.items())),
+    )
+
+
+def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | None, tuple[str, ...]]:
+    """The aggregated update, None to keep the models; and what is to be told of it."""
+    algorithm = work.algorithm
+    if any(weight > 0 for weight in received.weight.values()):
+        return algorithm.aggregate.finish(received.fold), ()
+    match algorithm.weighting.on_all_invalid:
+        case "skip":
+            return None, ("no update keeps any rule: the model was kept as it was",)
+        case "fedavg":
+            received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
+            return algorithm.aggregate.finish(received.fallback), ("no update keeps any rule: all were weighted by samples alone",)
+        case "error":
+            scorer = work.problem.scorer
+            names = [] if scorer is None else [scorer.rows.names[row] for row in sorted(received.broken)]
+            shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+            raise JobError(
+                f"round {number}: no client's update keeps any rule",
+                received=f"violated: {shown}",
+                help="loosen the rules or their tolerance, or set on_all_invalid to skip or fedavg",
+            )
+
+
+def _next_state(work: Work, state: ServerState, received: _Received, update: Params | None) -> ServerState:
+    algorithm = work.algorithm
+    models, joints = state.models, dict(state.joints)
+    if update is not None:
+        update = algorithm.privacy.server(update, root(work.settings.seed, PRIVACY, state.round + 1))
+        models, memory = algorithm.server.apply(models, update, dict(joints.get("server", {})))
+        if memory:
+            joints["server"] = memory
+    return replace(state, round=state.round + 1, models=models, joints=joints, clients=received.remembered)
+
+
+def _kept(state: ServerState, received: _Received) -> ServerState:
+    """The state after a round whose result cannot be used."""
+    received.weight = dict.fromkeys(received.weight, 0.0)
+    return replace(state, round=state.round + 1)
+
+
+def _record(work: Work, state: ServerState, received: _Received, positions: list[int], notes: tuple[str, ...], begun: float) -> RoundRecord:
+    names, sizes = work.problem.clients.names, work.pool.sizes.tolist()
+    weights = alpha(torch.tensor([received.weight.get(client, 0.0) for client in positions], dtype=torch.float64))
+    validity = violated = rho_worst = rho_mean = None
+    vacuous: tuple[str, ...] = ()
+    if received.validity:
+        validity = tuple(received.validity.get(client, 0.0) for client in positions)
+        rho_worst, rho_mean = 1.0 - min(validity), 1.0 - sum(validity) / len(validity)
+        unknown = torch.full_like(next(iter(received.violated.values())), float("nan"))
+        violated = torch.stack([received.violated.get(client, unknown) for client in positions])
+        if received.applies is not None and work.problem.scorer is not None:
+            silent = (~received.applies).nonzero().flatten().tolist()
+            vacuous = tuple(work.problem.scorer.rows.names[row] for row in silent)
+    weighted = sum(sizes[client] * loss for client, loss in received.loss.items())
+    seen = sum(sizes[client] for client in received.loss)
+    return RoundRecord(
+        round=state.round + 1,
+        clients=tuple(names[client] for client in positions),
+        samples=tuple(sizes[client] for client in positions),
+        alpha=tuple(weights.tolist()),
+        validity=validity,
+        violated=violated,
+        vacuous=vacuous,
+        rho_worst=rho_worst,
+        rho_mean=rho_mean,
+        zone=None if rho_worst is None else zone(rho_worst),
+        excluded={names[client]: reason for client, reason in sorted(received.rejected.items())},
+        train_loss=weighted / seen if seen else float("nan"),
+        bytes_up=received.bytes_up,
+        bytes_down=len(positions) * sum(value[0].numel() * value.element_size() for value in state.models.values()),
+        seconds=time.perf_counter() - begun,
+        notes=notes,
+    )
+
+
+def _bytes(stack: Params) -> int:
+    return sum(value.numel() * value.element_size() for value in stack.values())

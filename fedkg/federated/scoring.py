@@ -1,0 +1,148 @@
+"""Validity of updates under the rules, as pure functions: from violation shares to scores, weights and zones.
+
+After J. Arafat, "Semantic-Constrained Federated Aggregation" (SCFA), algorithm 1. A parameter vector alone breaks no rule, so each update
+is judged by the predictions of the model it leads to, on probe rows that the server holds.
+
+Letters: C clients, M constraints (bound rows of rules that touch an output), R rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from fedkg.models.model import Params
+
+Zone = Literal["safe", "warning", "danger", "critical"]
+ScoreMode = Literal["mean", "product", "min"]
+
+ZONES: tuple[tuple[Zone, str], ...] = (
+    ("safe", "normal operation"),
+    ("warning", "monitor closely"),
+    ("danger", "tighten constraints"),
+    ("critical", "immediate intervention"),
+)
+"""The zones of a violation rate, best first, with what each asks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredRows:
+    """What is known of the M constraints.
+
+    Attributes:
+        names: what to call each, [M].
+        families: the SCFA family of each, [M]: temporal, causal, capacity, physical, other.
+        weight: float64 [M]; a rule's weight, shared by its rows. The paper has 1 everywhere.
+        hard: bool [M]; hard rules have another tolerance than soft ones.
+    """
+
+    names: tuple[str, ...]
+    families: tuple[str, ...]
+    weight: Tensor
+    hard: Tensor
+
+    @property
+    def count(self) -> int:
+        """M."""
+        return len(self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProbeScores:
+    """How the stacked models fare on the probe rows.
+
+    Attributes:
+        violation: [C, M], violated probe rows as a share of those to which the constraint applies; 0 where it applies to none.
+        applies: bool [M] or [C, M], False where a constraint applies to no probe row (it then holds, vacuously).
+    """
+
+    violation: Tensor
+    applies: Tensor
+
+
+class Scorer(Protocol):
+    """Judges stacked models by rules on rows that the server holds; never sees a client's data."""
+
+    @property
+    def rows(self) -> ScoredRows:
+        """The constraints, in the order of the scores."""
+        ...
+
+    def score(self, params: Params) -> ProbeScores:
+        """Scores of the models with parameters [C, ...]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """How violation shares become a score.
+
+    Attributes:
+        combine: ``mean`` over all constraints (the paper's), or per family first and then ``product`` or ``min`` over the families: a
+            client that breaks one rule of thousands keeps nearly all its weight under the mean.
+        beta: the score is raised to this power, at least 1; 1 is the paper's.
+        graded: a constraint counts by its satisfied share instead of as kept or broken; off in the paper.
+        hard_tolerance, soft_tolerance: violation share up to which a hard, a soft rule counts as kept.
+    """
+
+    combine: ScoreMode = "mean"
+    beta: float = 1.0
+    graded: bool = False
+    hard_tolerance: float = 0.0
+    soft_tolerance: float = 0.05
+
+
+def kept(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
+    """v [C, M], float64: 1 where the violation share is within the rule's tolerance, else 0; graded: 1 minus the share."""
+    violation = violation.to(torch.float64)
+    if options.graded:
+        return 1.0 - violation
+    tolerance = torch.where(hard, options.hard_tolerance, options.soft_tolerance).to(torch.float64)
+    return (violation <= tolerance).to(torch.float64)
+
+
+def validity(v: Tensor, weight: Tensor) -> Tensor:
+    """s [C] = sum_j w_j v_j / sum_j w_j in 0 .. 1; exactly 1 where all v are 1, exactly 0 where all are 0, and 1 where M or all w are 0."""
+    if v.shape[1] == 0:
+        return torch.ones(v.shape[0], dtype=torch.float64, device=v.device)
+    # Both sums run over the same shape, so that equal summands give equal sums to the last bit.
+    total = (torch.ones_like(v) * weight).sum(1)
+    return torch.where(total > 0, (v * weight).sum(1) / total, 1.0)
+
+
+def by_family(v: Tensor, rows: ScoredRows) -> dict[str, Tensor]:
+    """Validity [C] over the constraints of each family alone, families in order of first appearance."""
+    scores: dict[str, Tensor] = {}
+    for family in dict.fromkeys(rows.families):
+        members = torch.tensor([i for i, name in enumerate(rows.families) if name == family], device=v.device)
+        scores[family] = validity(v[:, members], rows.weight[members])
+    return scores
+
+
+def score(v: Tensor, rows: ScoredRows, options: ScoreOptions) -> Tensor:
+    """The number [C] in 0 .. 1 by which SCFA scales a client's weight; the plain validity s under the paper's options."""
+    if options.combine == "mean" or rows.count == 0:
+        result = validity(v, rows.weight)
+    else:
+        families = torch.stack(list(by_family(v, rows).values()))
+        result = families.prod(0) if options.combine == "product" else families.amin(0)
+    return result if options.beta == 1.0 else result.pow(options.beta)
+
+
+def alpha(weights: Tensor) -> Tensor:
+    """Aggregation weights [K] that sum to 1, from raw ones such as n_k s_k; all 0 when the raw ones are."""
+    weights = weights.to(torch.float64)
+    total = weights.sum()
+    return weights / total if total > 0 else torch.zeros_like(weights)
+
+
+def zone(rho: float) -> Zone:
+    """The zone of a violation rate: safe < 0.05 <= warning < 0.10 <= danger <= 0.18 < critical."""
+    if rho < 0.05:
+        return "safe"
+    if rho < 0.10:
+        return "warning"
+    return "danger" if rho <= 0.18 else "critical"

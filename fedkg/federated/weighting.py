@@ -1,0 +1,77 @@
+"""How much each client's update counts.
+
+Letters: C clients of a stack, M constraints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated import scoring
+from fedkg.federated.joints import OnAllInvalid
+from fedkg.federated.scoring import ProbeScores, ScoredRows, ScoreOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BySamples:
+    """n_k, as in FedAvg; the rules are measured (with the usual tolerances) and not obeyed."""
+
+    on_all_invalid: OnAllInvalid = "skip"
+    options: ScoreOptions = field(default_factory=ScoreOptions)
+
+    @property
+    def needs_scores(self) -> bool:
+        """See `Weighting.needs_scores`."""
+        return False
+
+    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
+        """See `Weighting.weights`."""
+        return samples
+
+    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
+        """See `Weighting.validity`."""
+        return scoring.validity(scoring.kept(scores.violation, rows.hard, self.options), rows.weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByValidity:
+    """n_k s_k, as in SCFA: an update counts by the share of constraints its model keeps.
+
+    Weights are relative: a client can gain weight when the others break more rules, and where all are equally invalid this is FedAvg.
+
+    Raises:
+        JobError: when an option is out of its range.
+    """
+
+    on_all_invalid: OnAllInvalid = "skip"
+    options: ScoreOptions = field(default_factory=ScoreOptions)
+
+    def __post_init__(self) -> None:
+        if self.on_all_invalid not in ("skip", "fedavg", "error"):
+            raise JobError("unknown on_all_invalid", expected="skip, fedavg or error", received=repr(self.on_all_invalid))
+        if self.options.combine not in ("mean", "product", "min"):
+            raise JobError("unknown way to score", expected="mean, product or min", received=repr(self.options.combine))
+        if not self.options.beta >= 1:
+            raise JobError("beta must be at least 1", received=str(self.options.beta))
+        for name in ("hard_tolerance", "soft_tolerance"):
+            if not 0 <= getattr(self.options, name) <= 1:
+                raise JobError(f"{name} is a share", expected="0 .. 1", received=str(getattr(self.options, name)))
+
+    @property
+    def needs_scores(self) -> bool:
+        """See `Weighting.needs_scores`."""
+        return True
+
+    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
+        """See `Weighting.weights`."""
+        if scores is None or rows is None or rows.count == 0:
+            return samples
+        v = scoring.kept(scores.violation, rows.hard, self.options)
+        return samples * scoring.score(v, rows, self.options).to(samples.device)
+
+    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
+        """See `Weighting.validity`."""
+        return scoring.validity(scoring.kept(scores.violation, rows.hard, self.options), rows.weight)

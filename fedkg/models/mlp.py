@@ -1,0 +1,150 @@
+"""The multi-layer perceptron, as pure functions over stacked parameters, with its derivative in closed form.
+
+Letters: C clients of a stack, B batch, F input features, H outputs, O and I output and input width of a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.models.model import Gradient, Outer, Params
+from fedkg.models.noise import Noise, fold, root, uniform
+
+INIT = 0x696E6974
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Saved:
+    """Of each layer: what it read [C, B, I] (after activation and dropout), and the dropout factor [C, B, I] upon it, if any."""
+
+    inputs: list[Tensor]
+    factors: list[Tensor | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MLP:
+    """Dense layers with an activation and dropout between them; the outputs are raw scores (logits).
+
+    Without hidden layers it is linear (or softmax, or logistic) regression. Parameters are called ``layers.0.weight`` [O, I] and
+    ``layers.0.bias`` [O] and so on. The start is uniform in plus/minus 1/sqrt(I), as PyTorch's ``Linear`` starts.
+
+    Args:
+        inputs: F, the width of a row.
+        hidden: widths of the hidden layers.
+        outputs: H, the number of scores.
+        dropout: share of hidden values that are zeroed in training; the rest is scaled up by 1 / (1 - dropout).
+        activation: between layers.
+        bias: whether layers have one.
+
+    Raises:
+        JobError: for widths below 1 or a dropout outside 0 .. 1.
+
+    >>> model = MLP(inputs=3, hidden=(8,), outputs=1)
+    >>> [tuple(p.shape) for p in model.init(seed=0).values()]
+    [(8, 3), (8,), (1, 8), (1,)]
+    """
+
+    inputs: int
+    hidden: tuple[int, ...] = (64, 64)
+    outputs: int = 1
+    dropout: float = 0.0
+    activation: Literal["relu", "tanh"] = "relu"
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.widths) < 1:
+            raise JobError("a layer of the model has no width", expected="widths of at least 1", received=str(self.widths))
+        if not 0.0 <= self.dropout < 1.0:
+            raise JobError("the model's dropout is not a share", expected="0 <= dropout < 1", received=str(self.dropout))
+        if self.activation not in ("relu", "tanh"):
+            raise JobError("unknown activation of the model", expected="relu or tanh", received=str(self.activation))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Inputs, hidden layers, outputs."""
+        return (self.inputs, *self.hidden, self.outputs)
+
+    @property
+    def layers(self) -> int:
+        """Number of dense layers."""
+        return len(self.hidden) + 1
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        key = root(seed, INIT)
+        params: Params = {}
+        for layer, (fan_in, fan_out) in enumerate(zip(self.widths[:-1], self.widths[1:], strict=True)):
+            bound = fan_in**-0.5
+            shapes = {"weight": (fan_out, fan_in), "bias": (fan_out,)} if self.bias else {"weight": (fan_out, fan_in)}
+            for part, (name, shape) in enumerate(shapes.items()):
+                draw = uniform(fold(fold(key, layer), part), shape)
+                params[f"layers.{layer}.{name}"] = (draw * (2 * bound) - bound).to(dtype)
+        return params
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`; differentiable by autograd."""
+        return self.forward(params, x, noise)[0]
+
+    def forward(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None) -> tuple[Tensor, _Saved]:
+        """See `Differentiated.forward`."""
+        inputs: list[Tensor] = []
+        factors: list[Tensor | None] = [None]
+        for layer in range(self.layers):
+            inputs.append(x)
+            x = _dense(params[f"layers.{layer}.weight"], params.get(f"layers.{layer}.bias"), x)
+            if layer + 1 < self.layers:
+                x = torch.relu(x) if self.activation == "relu" else torch.tanh(x)
+                factor = self._factor(noise, layer, x)
+                factors.append(factor)
+                x = x if factor is None else x * factor
+        return x, _Saved(inputs, factors)
+
+    def backward(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> dict[str, Gradient]:
+        """See `Differentiated.backward`; needs inputs of three dimensions."""
+        gradients: dict[str, Gradient] = {}
+        for layer in reversed(range(self.layers)):
+            gradients[f"layers.{layer}.weight"] = Outer(slope, saved.inputs[layer])
+            if self.bias:
+                gradients[f"layers.{layer}.bias"] = slope.sum(1)
+            if layer:
+                slope = torch.bmm(slope, params[f"layers.{layer}.weight"])
+                slope = self._through(slope, saved.inputs[layer], saved.factors[layer])
+        return gradients
+
+    def _through(self, slope: Tensor, value: Tensor, factor: Tensor | None) -> Tensor:
+        """The slope before dropout and activation, from the one after them, `value`."""
+        if self.activation == "relu":
+            # A value is positive exactly where the activation was on and dropout kept it: one mask serves both.
+            slope = torch.ops.aten.threshold_backward(slope, value, 0)
+            return slope if factor is None else slope.mul_(1.0 / (1.0 - self.dropout))
+        if factor is None:
+            return slope * (1.0 - value * value)
+        inner = value * (1.0 - self.dropout)
+        return slope * factor * (1.0 - inner * inner)
+
+    def _factor(self, noise: Noise | None, layer: int, x: Tensor) -> Tensor | None:
+        if noise is None or not self.dropout:
+            return None
+        keep = noise.keep(layer, (x.shape[0], x.shape[1], x.shape[2]), self.dropout)
+        return keep.to(x.dtype) * (1.0 / (1.0 - self.dropout))
+
+
+def _dense(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    """x @ weight^T + bias for a stack: weight [C, O, I], bias [C, O], x [C, B, I] or [B, I]; result [C, B, O]."""
+    clients, outputs, inputs = weight.shape
+    if x.dim() == 2:
+        # All models read the same rows: one wide product instead of C narrow ones.
+        flat = F.linear(x, weight.reshape(clients * outputs, inputs), None if bias is None else bias.reshape(-1))
+        return flat.view(x.shape[0], clients, outputs).transpose(0, 1)
+    if clients == 1:
+        return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
+    if bias is None:
+        return torch.bmm(x, weight.transpose(1, 2))
+    return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))

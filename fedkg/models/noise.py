@@ -1,0 +1,86 @@
+"""Counter-based random numbers: a pure function of a key and a position, the same in every executor, chunk and order.
+
+The generator is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): number `i` of the
+stream with key `k` is ``mix(k + (i + 1) * GOLDEN)``, all in wrapping 64-bit integers. Nothing is stored, so nothing has to be saved for
+a run to be resumed, and a client's numbers do not depend on who else is trained beside it.
+
+Letters: C clients of a stack, B batch, H features of a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_WRAP = 1 << 64
+
+
+def _signed(value: int) -> int:
+    value %= _WRAP
+    return value - _WRAP if value >= _WRAP >> 1 else value
+
+
+GOLDEN = _signed(0x9E3779B97F4A7C15)
+_FIRST = _signed(0xBF58476D1CE4E5B9)
+_SECOND = _signed(0x94D049BB133111EB)
+
+
+def mix(value: Tensor) -> Tensor:
+    """A new int64 tensor: each element scrambled by a bijection of the 64-bit integers."""
+    out = value ^ ((value >> 30) & ((1 << 34) - 1))
+    out *= _FIRST
+    out ^= (out >> 27) & ((1 << 37) - 1)
+    out *= _SECOND
+    out ^= (out >> 31) & ((1 << 33) - 1)
+    return out
+
+
+def fold(key: Tensor, word: int | Tensor) -> Tensor:
+    """The key of sub-stream `word` of the stream `key`; shapes broadcast. The same as number `word` of the stream."""
+    if isinstance(word, int):
+        return mix(key + _signed((word + 1) * GOLDEN))
+    return mix(key + (word + 1) * GOLDEN)
+
+
+def root(seed: int, *words: int, device: torch.device | None = None) -> Tensor:
+    """The key (int64, no dimensions) named by a seed and a path of words."""
+    key = mix(torch.tensor(_signed(seed * GOLDEN + 1), dtype=torch.int64, device=device))
+    for word in words:
+        key = fold(key, word)
+    return key
+
+
+def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float64) -> Tensor:
+    """Numbers in [0, 1) of the given shape from one key: 53 random bits each, then rounded to `dtype`."""
+    count = 1
+    for size in shape:
+        count *= size
+    bits = fold(key, torch.arange(count, device=key.device))
+    return (((bits >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53).to(dtype).reshape(tuple(shape))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noise:
+    """Where a model that is being trained takes its randomness from: one key per client, and the number of the local step.
+
+    Attributes:
+        keys: int64 [C].
+        step: the client's local step in this round, counted from 0.
+    """
+
+    keys: Tensor
+    step: int
+
+    def keep(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
+        """Which values survive dropout at the place `site` of the model: bool [C, B, H], each True with probability ``1 - rate``.
+
+        Element (b, h) depends on the client's key, step, site, b and h alone; b is the position in the client's batch.
+        """
+        clients, batch, width = shape
+        keys = fold(fold(self.keys, self.step), site)
+        place = torch.arange(1, batch * width + 1, device=keys.device) * GOLDEN
+        bits = mix(keys.unsqueeze(1) + place)
+        return (bits >= _signed(int(rate * _WRAP) - (_WRAP >> 1))).view(clients, batch, width)
