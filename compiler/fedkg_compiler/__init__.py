@@ -1,1 +1,19 @@
 """The compiler: rule files and ontologies in, constraint packs and diagnostics out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedkg_compiler.driver import Compilation, compile_rules
+
+__all__ = ["Compilation", "compile_rules"]
+
+
+def __getattr__(name: str) -> Any:
+    """The driver's names, imported when they are first touched (`Any`: a class or a function)."""
+    if name in __all__:
+        from fedkg_compiler import driver
+
+        return getattr(driver, name)
+    raise AttributeError(f"module 'fedkg_compiler' has no attribute '{name}'")

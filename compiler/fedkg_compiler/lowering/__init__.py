@@ -1,1 +1,1 @@
-"""lowering."""
+"""From bound rows to the pack's data contract and banks."""

@@ -65,6 +65,15 @@ A torque in N.m times a rate in 1/min is a power only if the rate counts revolut
 mean, so it is read so; elsewhere 1/min is a plain rate (60 1/min are 1 Hz). This is a note, no mistake; declare the speed
 in rpm to say so.""",
     ),
+    "FKG219": Code(
+        "bar beside barg",
+        """\
+barg counts from the surrounding pressure (1.01325 bar), bar from nothing; people write bar for both. Where the two meet, bar
+is taken as absolute, and asked back.
+
+    signal pressure in barg
+    rule r require pressure <= 8 bar        8 barg, or 8 bara where it is absolute""",
+    ),
     "FKG222": Code(
         "a hard rule that is not linear",
         """\

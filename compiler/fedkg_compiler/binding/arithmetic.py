@@ -1,0 +1,267 @@
+"""Arithmetic with units: what may be added, multiplied and compared, and the conversions that it needs.
+
+Terms keep the order in which they are written; a conversion is one multiplication (or division, where that is the exact form) and, for
+units whose zero is not zero, one addition. Values that agree in their unit meet without any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from fedkg.pack import Negate, Power, Product, Quotient, Sum, Term
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.unit_text import MAX_EXPONENT
+from fedkg_compiler.binding.units import ENERGY, PRESSURE, TEMPERATURE, Unit, as_revolutions, conversion, over, power, same_dimension, times
+from fedkg_compiler.binding.values import Fixed, Moving, Value
+from fedkg_compiler.diagnostics.record import Related, Span
+
+
+def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
+    """The value in a unit of the same dimension; a bare value takes the unit as it is."""
+    if unit is None:
+        return value
+    if value.unit is None:
+        if isinstance(value, Moving):
+            scope.book.tell_unit(value.bare, unit, value.span, scope.problems)
+            return replace(value, unit=unit, bare=())
+        return replace(value, unit=unit)
+    change = conversion(value.unit, unit)
+    if change.identity:
+        return replace(value, unit=unit)
+    if isinstance(value, Fixed):
+        return replace(value, values=change.apply(value.values), unit=unit)
+    term = value.term
+    if change.factor != 1 or change.turns:
+        term = _scaled(term, change.factor, change.turns, change.scale, scope)
+    if change.shift:
+        term = join_sum(term, scope.rows.param(np.array(float(change.shift))))
+    return replace(value, term=term, unit=unit, plain=False)
+
+
+def _scaled(term: Term, factor: Fraction, turns: int, scale: float, scope: Scope) -> Term:
+    if not turns and factor.numerator == 1:
+        return Quotient(numerator=term, denominator=scope.rows.param(np.array(float(factor.denominator))))
+    return join_product(term, scope.rows.param(np.array(scale)))
+
+
+def term_of(value: Value, scope: Scope) -> Term | None:
+    """The value as a term of the skeleton; None, with a problem, where a number is not finite."""
+    if isinstance(value, Moving):
+        return value.term
+    wrong = np.flatnonzero(~np.isfinite(value.values))
+    if wrong.size:
+        row = int(wrong[0])
+        said = "undefined" if np.isnan(value.values[row]) else "infinite"
+        scope.problems.error("FKG228", value.span, f"this comes out as {said}{scope.where(row)}")
+        return None
+    return scope.rows.param(value.values)
+
+
+def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
+    """Say that two values measure different things, at the second."""
+    one, two = a.unit, b.unit
+    if one is None or two is None:
+        return
+    for value, other in ((a, two), (b, one)):
+        if isinstance(value, Moving) and value.told is not None:
+            message = f"{_said(two)} cannot be {verb} {_said(one)}, which was concluded elsewhere" if value is a else ""
+            scope.problems.error(
+                "FKG216",
+                b.span,
+                message or f"{_said(two)}, which was concluded elsewhere, cannot be {verb} {_said(one)}",
+                "declare the unit of the column",
+                (
+                    Related(
+                        span=value.told, message=f"taken to be in {_said(value.unit)} here" if value.unit and value.unit != other else ""
+                    ),
+                ),
+            )
+            return
+    advice = ""
+    if {"norm volume"} & {name for name, _ in (*one.dimension, *two.dimension)}:
+        advice = "a norm cubic metre is an amount of gas; what it fills depends on temperature and pressure, so convert it in the data"
+    elif not one.dimension or not two.dimension:
+        advice = "one of them is a plain number"
+    scope.problems.error(
+        "FKG213", b.span, f"{_said(two)} cannot be {verb} {_said(one)}", advice, (Related(span=a.span, message=f"this is in {_said(one)}"),)
+    )
+
+
+def _said(unit: Unit) -> str:
+    return f"`{unit.text}`" if unit.text else "a plain number"
+
+
+def add(a: Value, b: Value, op: Literal["+", "-"], span: Span, scope: Scope) -> Value | None:
+    """``a + b`` or ``a - b``."""
+    if a.unit is not None and b.unit is not None and not same_dimension(a.unit, b.unit):
+        mismatch(a, b, "added to" if op == "+" else "subtracted from", scope)
+        return None
+    result = _sum_unit(a, b, op, scope)
+    if result is None:
+        return None
+    a, b, unit = result
+    if isinstance(a, Fixed) and isinstance(b, Fixed):
+        return Fixed(values=a.values + b.values if op == "+" else a.values - b.values, unit=unit, span=span)
+    left, right = term_of(a, scope), term_of(b, scope)
+    if left is None or right is None:
+        return None
+    bare = tuple(columns for side in (a, b) if isinstance(side, Moving) for columns in side.bare) if unit is None else ()
+    plain = all(isinstance(side, Moving) and side.plain for side in (a, b))
+    return Moving(term=join_sum(left, right if op == "+" else Negate(arg=right)), unit=unit, span=span, plain=plain, bare=bare)
+
+
+def _sum_unit(a: Value, b: Value, op: Literal["+", "-"], scope: Scope) -> tuple[Value, Value, Unit | None] | None:
+    """Both sides in the units in which they are added, and the unit of the result."""
+    if a.unit is None or b.unit is None:
+        unit = a.unit or b.unit
+        if unit is None:
+            return a, b, None
+        if unit.affine and op == "+":
+            step = unit.step()
+            return (a, in_unit(b, step, scope), unit) if b.unit is None else (in_unit(a, step, scope), b, unit)
+        a, b = in_unit(a, unit, scope), in_unit(b, unit, scope)
+    one, two = a.unit, b.unit
+    if one is None or two is None:
+        return a, b, None
+    if one.affine and two.affine:
+        if op == "+":
+            scope.problems.error(
+                "FKG215",
+                b.span,
+                f"two values in {one.text} cannot be added: their zero is not zero",
+                f"add a difference, in {one.step_text}, or convert the signals",
+            )
+            return None
+        return a, in_unit(b, one, scope), one.step()
+    if one.affine:
+        return (a, in_unit(b, one.step(), scope), one) if _is_step(b, one, scope) else None
+    if two.affine:
+        if op == "-":
+            return a, in_unit(b, one, scope), one.step()
+        return (in_unit(a, two.step(), scope), b, two) if _is_step(a, two, scope) else None
+    result = one.step() if op == "-" and _has_points(one) else one
+    return a, in_unit(b, one, scope), result
+
+
+def _has_points(unit: Unit) -> bool:
+    """Whether the unit has a sister whose zero is elsewhere, so that differences must be told from points."""
+    return unit.dimension in (TEMPERATURE, PRESSURE)
+
+
+def _is_step(value: Value, point: Unit, scope: Scope) -> bool:
+    """Whether a value can be read as a difference; a signal in K beside one in degC may as well be a temperature."""
+    if isinstance(value, Fixed) or (value.unit is not None and value.unit.difference):
+        return True
+    unit = value.unit.text if value.unit else ""
+    scope.problems.error(
+        "FKG215",
+        value.span,
+        f"a signal in {unit} beside one in {point.text} is a difference or a point on the scale: it is not clear which",
+        f"declare both in {unit}, or write the difference of two signals in parentheses",
+    )
+    return False
+
+
+def multiply(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
+    """``a * b``."""
+    if not (_no_point(a, "multiplied", scope) and _no_point(b, "multiplied", scope)):
+        return None
+    a, b = _revolutions(a, b, scope), _revolutions(b, a, scope)
+    unit = _product_unit(a, b)
+    if isinstance(a, Fixed) and isinstance(b, Fixed):
+        return Fixed(values=a.values * b.values, unit=unit, span=span)
+    left, right = term_of(a, scope), term_of(b, scope)
+    if left is None or right is None:
+        return None
+    return Moving(term=join_product(left, right), unit=unit, span=span)
+
+
+def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
+    """``a / b``."""
+    if not (_no_point(a, "divided", scope) and _no_point(b, "divided by", scope)):
+        return None
+    if isinstance(b, Fixed) and np.any(b.values == 0):
+        row = int(np.flatnonzero(b.values == 0)[0])
+        scope.problems.error("FKG228", b.span, f"this divides by 0{scope.where(row)}")
+        return None
+    unit = _product_unit(a, b, below=True)
+    if isinstance(a, Fixed) and isinstance(b, Fixed):
+        return Fixed(values=a.values / b.values, unit=unit, span=span)
+    left, right = term_of(a, scope), term_of(b, scope)
+    if left is None or right is None:
+        return None
+    return Moving(term=Quotient(numerator=left, denominator=right), unit=unit, span=span)
+
+
+def _product_unit(a: Value, b: Value, *, below: bool = False) -> Unit | None:
+    """A bare number times something is in its unit; two bare ones stay bare."""
+    if b.unit is None:
+        return a.unit
+    if a.unit is None:
+        return over(Unit(text=""), b.unit) if below else b.unit
+    return over(a.unit, b.unit) if below else times(a.unit, b.unit)
+
+
+def _no_point(value: Value, verb: str, scope: Scope) -> bool:
+    if value.unit is None or not value.unit.affine:
+        return True
+    scope.problems.error(
+        "FKG215",
+        value.span,
+        f"a value in {value.unit.text} cannot be {verb}: its zero is not zero",
+        f"take a difference, or declare the signal in {'K' if value.unit.step_text in ('K', 'degF') else value.unit.step_text} first",
+    )
+    return False
+
+
+def _revolutions(value: Value, other: Value, scope: Scope) -> Value:
+    """A rate in 1/min times a torque counts revolutions: that is what plants mean."""
+    if value.unit is None or other.unit is None or not value.unit.count or not other.unit.moment or other.unit.dimension != ENERGY:
+        return value
+    scope.problems.once(
+        f"revolutions {value.unit.text}",
+        "FKG218",
+        value.span,
+        f"`{value.unit.text}` beside a torque is read as revolutions, so that the product is a power with the factor 2 pi",
+        "declare the speed in rpm to say so",
+    )
+    return replace(value, unit=as_revolutions(value.unit))
+
+
+def negate(a: Value, span: Span, scope: Scope) -> Value | None:
+    """``-a``; a temperature of -5 degC is a point on the scale like any other."""
+    if isinstance(a, Fixed):
+        return replace(a, values=-a.values, span=span)
+    if not _no_point(a, "negated", scope):
+        return None
+    return Moving(term=Negate(arg=a.term), unit=a.unit, span=span, plain=a.plain, bare=a.bare)
+
+
+def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | None:
+    """``a ^ exponent``."""
+    if not _no_point(a, "raised to a power", scope):
+        return None
+    if a.unit is not None and abs(exponent) > MAX_EXPONENT:
+        scope.problems.error(
+            "FKG236", span, f"the power {exponent:g} of a value in `{a.unit.text}` is no quantity", "divide by a quantity of its kind first"
+        )
+        return None
+    unit = None if a.unit is None else power(a.unit, Fraction(repr(exponent)).limit_denominator(64))
+    if isinstance(a, Fixed):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return Fixed(values=np.power(a.values, exponent), unit=unit, span=span)
+    return Moving(term=Power(base=a.term, exponent=exponent), unit=unit, span=span)
+
+
+def join_sum(left: Term, right: Term) -> Term:
+    """``left + right``, flat where `left` is a sum: evaluated in the same order."""
+    return Sum(args=(*left.args, right)) if isinstance(left, Sum) else Sum(args=(left, right))
+
+
+def join_product(left: Term, right: Term) -> Term:
+    """``left * right``, flat where `left` is a product: evaluated in the same order."""
+    return Product(args=(*left.args, right)) if isinstance(left, Product) else Product(args=(left, right))

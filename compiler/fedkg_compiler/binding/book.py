@@ -1,0 +1,132 @@
+"""The columns and views that rules read, gathered over the whole compilation; ids are positions in the order of first use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.pack import Role
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.units import Unit, same_dimension
+from fedkg_compiler.diagnostics.record import Related, Span
+
+ColumnType = Literal["real", "category", "score"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookColumn:
+    """One column of the data contract to be.
+
+    Attributes:
+        unit: of the values in the table; None while nothing has told it.
+        span: in `unit`.
+        declared: whether a statement or the graph speaks of it; else it is a header that a rule reads as it stands.
+    """
+
+    name: str
+    source: str
+    type: ColumnType = "real"
+    role: Role = "input"
+    unit: Unit | None = None
+    span: tuple[float, float] | None = None
+    label: str = ""
+    category: str = ""
+    declared: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookView:
+    """A reading other than the base: the row before in its group, or with a column raised."""
+
+    kind: Literal["base", "previous", "raised"]
+    group: str | None = None
+    column: int | None = None
+    delta: float = 0.0
+
+
+BASE = BookView(kind="base")
+
+
+class Book:
+    """Grows while rules are bound; `lowering.contract` makes the data contract of it."""
+
+    def __init__(self) -> None:
+        self.columns: list[BookColumn] = []
+        self.views: list[BookView] = [BASE]
+        self.vocabulary: dict[int, set[str]] = {}
+        self._by_name: dict[tuple[str, ColumnType], int] = {}
+        self._by_view: dict[BookView, int] = {BASE: 0}
+        self._told: dict[int, Span] = {}
+
+    def column(self, column: BookColumn) -> int:
+        """The id of a column; one of that name and type that is there already is kept as it is.
+
+        Two different table columns never share a name: the second is told apart by its header.
+        """
+        known = self._by_name.get((column.name, column.type))
+        if known is not None and self.columns[known].source != column.source and column.type != "score":
+            column = replace(column, name=f"{column.name} ({column.source})")
+            known = self._by_name.get((column.name, column.type))
+        if known is None:
+            known = len(self.columns)
+            self.columns.append(column)
+            self._by_name[column.name, column.type] = known
+        return known
+
+    def view(self, view: BookView) -> int:
+        """The id of a view."""
+        if view not in self._by_view:
+            self._by_view[view] = len(self.views)
+            self.views.append(view)
+        return self._by_view[view]
+
+    def say(self, column: int, text: str) -> None:
+        """A text that a rule compares a category column with."""
+        self.vocabulary.setdefault(column, set()).add(text)
+
+    def tell_unit(self, readings: Sequence[NDArray[np.int64]], unit: Unit, span: Span, problems: Problems) -> None:
+        """Columns without a unit are now compared with something in `unit`: that is theirs.
+
+        The first place that tells a unit settles it; another unit elsewhere is an error, since nothing says how the table means it.
+        """
+        new: list[str] = []
+        for column in sorted({column for columns in readings for column in columns.tolist()}):
+            entry = self.columns[column]
+            if entry.unit is None:
+                self.columns[column] = replace(entry, unit=unit)
+                self._told[column] = span
+                new.append(entry.name)
+            elif not same_dimension(entry.unit, unit):
+                self._contradiction(column, entry, unit, span, problems)
+        if new:
+            second = {1: "", 2: f" and `{new[-1]}`"}.get(len(new), f" and {len(new) - 1} more")
+            has, be = ("has", "is") if len(new) == 1 else ("have", "are")
+            message = f"`{new[0]}`{second} {has} no declared unit and {be} taken to be in {unit.text}"
+            problems.info("FKG217", span, message, f"write `signal {_quoted(new[0])} in {unit.text}` to say so")
+
+    def told(self, column: int) -> Unit | None:
+        """The unit that an earlier comparison gave the column."""
+        return self.columns[column].unit
+
+    def told_at(self, column: int) -> Span | None:
+        """Where a comparison gave the column its unit; None where a declaration did, or nothing yet."""
+        return self._told.get(column)
+
+    def _contradiction(self, column: int, entry: BookColumn, unit: Unit, span: Span, problems: Problems) -> None:
+        first = self._told.get(column)
+        related = (Related(span=first, message=f"taken to be in {entry.unit.text if entry.unit else ''} here"),) if first else ()
+        problems.error(
+            "FKG216",
+            span,
+            f"`{entry.name}` is compared with {unit.text} here and with {entry.unit.text if entry.unit else ''} elsewhere",
+            f"declare its unit: `signal {_quoted(entry.name)} in ...`",
+            related,
+        )
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"

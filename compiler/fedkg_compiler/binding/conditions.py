@@ -1,0 +1,159 @@
+"""From a written condition to a formula over slots and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import numpy as np
+
+from fedkg.pack import And, Formula, Implies, Not, Or, Term
+from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
+from fedkg_compiler.binding.classes import is_class
+from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.expressions import bind
+from fedkg_compiler.binding.monotone import monotone
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.staged import refuse
+from fedkg_compiler.binding.units import PRESSURE, Unit, same_dimension
+from fedkg_compiler.binding.values import Fixed, Moving, Value
+from fedkg_compiler.diagnostics.record import Related
+from fedkg_compiler.syntax.tree import AllOf, AnyOf, Comparison, Condition, IfThen, IsClass, Monotone, Negation, OnlyAfter, Temporal, Until
+
+
+def condition(node: Condition, scope: Scope) -> Formula | None:
+    """The formula of a condition; None where something in it is wrong, which has been said."""
+    match node:
+        case Comparison():
+            return comparison(node, scope)
+        case IsClass():
+            return is_class(node, scope)
+        case Monotone():
+            return monotone(node, scope)
+        case Negation():
+            arg = condition(node.arg, scope)
+            return None if arg is None else Not(arg=arg)
+        case AllOf() | AnyOf():
+            args = [condition(arg, scope) for arg in node.args]
+            known = tuple(arg for arg in args if arg is not None)
+            if len(known) < len(args):
+                return None
+            return And(args=known) if isinstance(node, AllOf) else Or(args=known)
+        case IfThen():
+            antecedent, consequent = condition(node.antecedent, scope), condition(node.consequent, scope)
+            return None if antecedent is None or consequent is None else Implies(antecedent=antecedent, consequent=consequent)
+        case Temporal():
+            refuse(node.mode, node.span, scope.problems)
+            condition(node.arg, scope)
+        case Until():
+            refuse(node.mode, node.span, scope.problems)
+            condition(node.left, scope)
+            condition(node.right, scope)
+        case OnlyAfter():
+            refuse("only after", node.span, scope.problems)
+            condition(node.effect, scope)
+            condition(node.cause, scope)
+        case _:
+            assert_never(node)
+    return None
+
+
+def comparison(node: Comparison, scope: Scope) -> Formula | None:
+    """``a <= b < c +/- t``: one comparison for each neighbouring pair, all in one unit."""
+    values = [bind(operand, scope) for operand in node.operands]
+    tolerance = None if node.tolerance is None else bind(node.tolerance, scope)
+    known = [value for value in values if value is not None]
+    if len(known) < len(values) or (node.tolerance is not None and tolerance is None):
+        return None
+    unit = comparison_unit(known)
+    if unit is not None and not _comparable(known, unit, scope):
+        return None
+    slack = None
+    if tolerance is not None:
+        slack = _tolerance(tolerance, unit, scope)
+        if slack is None:
+            return None
+    _ask_about_gauges(known, unit, scope)
+    scope.compared.append(unit.text if unit else "")
+    sides = [in_unit(value, unit, scope) for value in known]
+    terms = [term_of(side, scope) for side in sides]
+    formulas = []
+    for i, operator in enumerate(node.operators):
+        left, right = terms[i], terms[i + 1]
+        if left is None or right is None:
+            return None
+        formulas.append(compare(operator.text, left, right, slack, scope.rows))
+    return formulas[0] if len(formulas) == 1 else And(args=tuple(formulas))
+
+
+def comparison_unit(values: Sequence[Value]) -> Unit | None:
+    """The unit in which values are compared: that of the first signal standing plainly, else of the first number written with one."""
+    for wanted in (
+        [value for value in values if isinstance(value, Moving) and value.plain],
+        [value for value in values if isinstance(value, Fixed)],
+        [value for value in values if isinstance(value, Moving)],
+    ):
+        for value in wanted:
+            if value.unit is not None:
+                return value.unit
+    return None
+
+
+def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
+    anchor = next(value for value in values if value.unit is unit)
+    fine = True
+    for value in values:
+        if value.unit is None:
+            continue
+        if not same_dimension(value.unit, unit):
+            first, second = (anchor, value) if anchor.span <= value.span else (value, anchor)
+            mismatch(first, second, "compared with", scope)
+            fine = False
+        elif (value.unit.affine and unit.difference) or (unit.affine and value.unit.difference):
+            point, step = (value, anchor) if value.unit.affine else (anchor, value)
+            scope.problems.error(
+                "FKG215",
+                point.span,
+                f"a difference is compared with a point on a scale: this is in {point.unit.text if point.unit else ''}",
+                f"a difference is in {point.unit.step_text if point.unit else ''}: write that unit",
+                (Related(span=step.span, message="this is a difference"),),
+            )
+            fine = False
+    return fine
+
+
+def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
+    """The tolerance in the comparison's unit: a difference, fixed, not negative."""
+    if not isinstance(value, Fixed):
+        scope.problems.error("FKG227", value.span, "a tolerance is a number or a value of the quantifier, not a signal")
+        return None
+    if np.any(value.values < 0):
+        scope.problems.error("FKG227", value.span, "a tolerance is not negative")
+        return None
+    step = None if unit is None else unit.step()
+    if value.unit is not None and step is not None:
+        given = value.unit.step()
+        if not same_dimension(given, step):
+            scope.problems.error("FKG213", value.span, f"a tolerance in `{value.unit.text}` does not fit a comparison in `{step.text}`")
+            return None
+        value = in_unit(Fixed(values=value.values, unit=given, span=value.span), step, scope)
+    return term_of(value, scope)
+
+
+def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) -> None:
+    """Tell that bar beside barg is taken as absolute: people write it for both."""
+    units = [value.unit for value in values if value.unit is not None]
+    gauge = next((one for one in units if one.affine and one.dimension == PRESSURE), None)
+    if gauge is None or unit is None:
+        return
+    for value in values:
+        plain = value.unit
+        if plain is not None and not plain.affine and not plain.difference and not plain.text.endswith("a"):
+            scope.problems.warning(
+                "FKG219",
+                value.span,
+                f"`{plain.text}` beside `{gauge.text}` is taken as an absolute pressure",
+                f"write {gauge.text} if it is above the surroundings; `{plain.text}a` says that it is absolute"
+                if plain.text in ("bar", "psi")
+                else "",
+            )

@@ -1,0 +1,201 @@
+"""Gathers what the statements of all files declare: signals, labels, prefixes, the timeline, the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, FileRule, Names, Timing
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.staged import refuse_statement
+from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
+from fedkg_compiler.binding.units import Unit, conversion, same_dimension
+from fedkg_compiler.diagnostics.record import Related, Span
+from fedkg_compiler.syntax.tree import Label, Prefix, Quantity, RowsAre, Rule, RuleFile, Signal, Statement, Timeline, Use, Word
+
+Properties = dict[Span, str | None]
+"""IRIs of the terms after `is` and `rows are`, by their place; None where the graph does not know them."""
+
+
+def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> None:
+    """Enter `use`, `prefix` and everything that did not parse."""
+    for file in files:
+        for gone in file.lost:
+            if gone.word == "use":
+                names.graph_broken = True
+            elif gone.word == "prefix":
+                names.broken_prefixes.update(gone.names)
+            elif gone.word in ("signal", "output", "label", "template"):
+                names.broken.update(gone.names)
+        for statement in file.statements:
+            match statement:
+                case Use(rules=False):
+                    names.uses.append(statement)
+                case Prefix():
+                    _prefix(statement, names, problems)
+                case _:
+                    pass
+
+
+def gather(files: Sequence[RuleFile], properties: Properties, names: Names, problems: Problems) -> None:
+    """Enter everything else; forms that are not compiled yet are refused by name."""
+    first: dict[str, Statement] = {}
+    rules: dict[str, Rule] = {}
+    for file in files:
+        for statement in file.statements:
+            match statement:
+                case Signal():
+                    if _is_new(statement, statement.head.name, first, problems):
+                        _signal(statement, properties, names, problems)
+                case Label():
+                    if not statement.classes:
+                        names.broken.add(statement.name.text)
+                    elif _is_new(statement, statement.name, first, problems):
+                        names.labels[statement.name.text] = DeclaredLabel(
+                            name=statement.name.text,
+                            classes=tuple(dict.fromkeys(word.text for word in statement.classes)),
+                            column=statement.column.text if statement.column else statement.name.text,
+                            place=statement.name.span,
+                        )
+                        if len(names.labels[statement.name.text].classes) == 1:
+                            message = f"the label `{statement.name.text}` has one class: nothing is left to predict"
+                            problems.error("FKG229", statement.name.span, message, "name all classes: classes A, B, C")
+                case Rule():
+                    _rule(statement, file, rules, names, problems)
+                case Timeline():
+                    _timeline(statement, first, names, problems)
+                case RowsAre():
+                    names.rows_class = properties.get(statement.term.span)
+                case Use(rules=False) | Prefix():
+                    pass
+                case _:
+                    refuse_statement(statement, names, problems)
+
+
+def _prefix(statement: Prefix, names: Names, problems: Problems) -> None:
+    known = names.prefixes.setdefault(statement.name.text, statement)
+    if known.iri.text != statement.iri.text:
+        problems.error(
+            "FKG237",
+            statement.span,
+            f"the prefix `{statement.name.text}:` means <{known.iri.text}> already",
+            "choose another prefix for the second namespace",
+            (Related(span=known.span, message="declared here"),),
+        )
+
+
+def _is_new(statement: Signal | Label, name: Word, first: dict[str, Statement], problems: Problems) -> bool:
+    """Whether the name is free; the same declaration in a second file is no mistake."""
+    known = first.setdefault(name.text, statement)
+    if known is statement:
+        return True
+    if known.span.file == statement.span.file or _bare(known) != _bare(statement):
+        where = known.head.name.span if isinstance(known, Signal) else known.span
+        problems.error(
+            "FKG203",
+            name.span,
+            f"`{name.text}` is declared twice",
+            "keep one of the two",
+            (Related(span=where, message="first declared here"),),
+        )
+    return False
+
+
+def _bare(node: Any) -> Any:  # Any: a tree as nested tuples, without places
+    if isinstance(node, tuple):
+        return tuple(_bare(item) for item in node)
+    if hasattr(node, "__dataclass_fields__"):
+        return type(node).__name__, *(
+            _bare(getattr(node, name))
+            for name in node.__dataclass_fields__
+            if name not in ("span", "text" if isinstance(node, Rule) else "")
+        )
+    return node
+
+
+def _signal(statement: Signal, properties: Properties, names: Names, problems: Problems) -> None:
+    head = statement.head
+    unit = unit_of(statement.unit, problems)
+    property_iri = None
+    broken = statement.unit is not None and unit is None
+    if statement.term is not None:
+        property_iri = properties.get(statement.term.span)
+        broken = broken or property_iri is None
+    if broken:
+        names.broken.add(head.name.text)
+        return
+    bounds = statement.bounds if statement.bounds is not None and statement.bounds[0] < statement.bounds[1] else None
+    names.signals[head.name.text] = DeclaredSignal(
+        name=head.name.text,
+        role=statement.role,
+        family=head.variable.text if head.variable else "",
+        property=property_iri,
+        unit=unit,
+        span=bounds,
+        column=statement.column.text if statement.column else None,
+        place=head.name.span,
+    )
+
+
+def unit_of(word: Word | None, problems: Problems) -> Unit | None:
+    """The unit that a word of the rule file names; None, with a problem, where it names none or several."""
+    if word is None:
+        return None
+    unit = parse_unit(word.text)
+    if isinstance(unit, Unit):
+        return unit
+    instead = " or ".join(f"`{text}`" for text in unit.instead)
+    if unit.doubtful:
+        problems.error("FKG212", word.span, f"the unit `{unit.text}` {unit.reason}", f"write {instead}" if instead else "write it out")
+    else:
+        advice = f"did you mean {instead}?" if instead else "a unit is one word: N.m, kg/h, m3/h, degC, 1/min, %"
+        problems.error("FKG211", word.span, f"`{unit.text}` is not a unit", advice)
+    return None
+
+
+def _rule(statement: Rule, file: RuleFile, rules: dict[str, Rule], names: Names, problems: Problems) -> None:
+    known = rules.setdefault(statement.name.text, statement)
+    if known is not statement:
+        problems.error(
+            "FKG204",
+            statement.name.span,
+            f"there are two rules called `{statement.name.text}`",
+            "give each rule its own name",
+            (Related(span=known.name.span, message="the first is here"),),
+        )
+    if statement.weight is not None and statement.weight.value <= 0:
+        problems.error(
+            "FKG220",
+            statement.weight.span,
+            "a weight of 0 takes the rule out of every score",
+            "leave the rule out, or give it a weight above 0",
+        )
+    names.rules.append(FileRule(rule=statement, file=file))
+
+
+def _timeline(statement: Timeline, first: dict[str, Statement], names: Names, problems: Problems) -> None:
+    known = first.setdefault("timeline ", statement)
+    if known is not statement:
+        if known.span.file == statement.span.file or _bare(known) != _bare(statement):
+            related = (Related(span=known.span, message="first declared here"),)
+            problems.error("FKG203", statement.span, "the timeline is declared twice", "keep one of the two", related)
+        return
+    names.timing = Timing(
+        step=None if statement.step is None else seconds(statement.step, problems),
+        time=statement.time.text if statement.time else None,
+        trace=statement.trace.text if statement.trace else None,
+    )
+
+
+def seconds(quantity: Quantity, problems: Problems) -> float | None:
+    """A length of time in seconds; None, with a problem, where it is none."""
+    unit = unit_of(quantity.unit, problems)
+    second = parse_unit("s")
+    if isinstance(second, UnitProblem) or (unit is None and quantity.unit is not None):
+        return None
+    if unit is None or not same_dimension(unit, second):
+        said = f"`{unit.text}` is not a time" if unit else "a step has a unit of time"
+        problems.error("FKG213", quantity.unit.span if quantity.unit else quantity.span, said, "write: step 5 min")
+        return None
+    return conversion(replace(unit), second).one(quantity.value)

@@ -1,0 +1,81 @@
+"""The values of a quantifier: one row for each solution, one cell for each variable.
+
+Letter: R rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fedkg_compiler.diagnostics.record import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One value of one variable.
+
+    Attributes:
+        text: as it stands in the sheet or graph, or the entity's name for people.
+        number: the value where it is one. unit: its unit as text, "" where it is bare.
+        iri: the entity, where it is one.
+        row: it stands for the table row itself (`rows are CLASS`).
+        category: what stands in a category column for it: an entity's key value, else its name.
+        key: header and text of the table rows that are about the entity, where the graph says so.
+    """
+
+    text: str
+    number: float | None = None
+    unit: str = ""
+    iri: str = ""
+    row: bool = False
+    category: str = ""
+    key: tuple[str, str] | None = None
+
+
+def _numbered(row: int) -> str:
+    return f"solution {row + 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """R solutions.
+
+    Attributes:
+        rows: R.
+        cells: for each variable its R cells, None where it is unbound.
+        units: [R], the unit that a sheet's own unit column gives each row; empty when there is none.
+        where: how to name a row to a person.
+        span: the quantifier, for messages about its values.
+        known: False when the quantifier failed or gave nothing: its variables exist, their values do not.
+        origin: [R], the row's number in the whole environment.
+    """
+
+    rows: int
+    cells: dict[str, tuple[Cell | None, ...]] = field(default_factory=dict)
+    units: tuple[str, ...] = ()
+    where: Callable[[int], str] = _numbered
+    span: Span | None = None
+    known: bool = True
+    origin: tuple[int, ...] = ()
+
+    def name(self, row: int) -> str:
+        """How to name row `row` of this (part of an) environment."""
+        return self.where(self.origin[row] if self.origin else row)
+
+    def take(self, rows: Sequence[int]) -> Environment:
+        """The environment with some of its rows."""
+        return Environment(
+            rows=len(rows),
+            cells={name: tuple(cells[i] for i in rows) for name, cells in self.cells.items()},
+            units=tuple(self.units[i] for i in rows) if self.units else (),
+            where=self.where,
+            span=self.span,
+            known=self.known,
+            origin=tuple(self.origin[i] if self.origin else i for i in rows),
+        )
+
+
+def unknown(variables: Sequence[str], span: Span) -> Environment:
+    """The environment of a quantifier that failed: one row of which nothing is known, so that the rest of the rule is still checked."""
+    return Environment(rows=1, cells=dict.fromkeys(variables, (None,)), span=span, known=False)

@@ -1,0 +1,146 @@
+"""From a written expression to a typed value: names, arities, units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import assert_never
+
+import numpy as np
+
+from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
+from fedkg_compiler.binding.declare import unit_of
+from fedkg_compiler.binding.functions import FUNCTIONS, call
+from fedkg_compiler.binding.reading import Reading
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.staged import refuse
+from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
+from fedkg_compiler.binding.units import NUMBER
+from fedkg_compiler.binding.values import Fixed, Moving, Value
+from fedkg_compiler.diagnostics.nearest import did_you_mean
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Quantity, Raised, Reference, Variable
+
+
+def bind(node: Expression, scope: Scope) -> Value | None:
+    """The value of an expression; None where something in it is wrong, which has been said."""
+    match node:
+        case Quantity():
+            unit = unit_of(node.unit, scope.problems)
+            if node.unit is not None and unit is None:
+                return None
+            return Fixed(values=np.full(scope.rows.count, node.value), unit=unit, span=node.span)
+        case Reference():
+            return _reference(node, scope)
+        case Variable():
+            return variable(node.name, node.span, scope)
+        case Apply():
+            return _apply(node, scope)
+        case Arithmetic():
+            return _arithmetic(node, scope)
+        case Negative():
+            arg = bind(node.arg, scope)
+            return None if arg is None else negate(arg, node.span, scope)
+        case Raised():
+            base = bind(node.base, scope)
+            return None if base is None else raise_to(base, node.exponent, node.span, scope)
+        case Past():
+            refuse("past", node.span, scope.problems)
+            bind(node.arg, scope)
+            return None
+        case Aggregate():
+            refuse("aggregate", node.span, scope.problems)
+            return None
+        case _:
+            assert_never(node)
+
+
+def _arithmetic(node: Arithmetic, scope: Scope) -> Value | None:
+    left, right = bind(node.left, scope), bind(node.right, scope)
+    if left is None or right is None:
+        return None
+    match node.op:
+        case "+" | "-":
+            return add(left, right, node.op, node.span, scope)
+        case "*":
+            return multiply(left, right, node.span, scope)
+        case "/":
+            return divide(left, right, node.span, scope)
+
+
+def _reference(node: Reference, scope: Scope) -> Value | None:
+    reading = scope.readings.get(node.name)
+    if reading is not None:
+        return moving(reading, (node.name, ""), node.span, scope)
+    if node.name == "pi" and ("pi", "") not in scope.readings.found:
+        return Fixed(values=np.full(scope.rows.count, math.pi), unit=NUMBER, span=node.span)
+    if node.name in scope.names.labels:
+        message = f"`{node.name}` is a label: it has classes, and a number is needed here"
+        scope.problems.error("FKG209", node.span, message, f"write {node.name} is {scope.names.labels[node.name].classes[0]}")
+    return None
+
+
+def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> Value:
+    """What a reading gives, in the unit in which the rule speaks of it."""
+    columns = reading.columns
+    stored, spoken = (reading.places[0].stored, reading.places[0].spoken) if reading.places else (None, None)
+    if stored is None:
+        told = [unit for column in columns.tolist() if (unit := scope.book.told(column)) is not None]
+        if told:
+            scope.book.tell_unit((columns,), told[0], span, scope.problems)
+            stored = told[0]
+    told_at = next((at for column in columns.tolist() if (at := scope.book.told_at(column)) is not None), None)
+    slot = scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role)
+    value = Moving(term=slot, unit=stored, span=span, plain=True, told=told_at, bare=() if stored else (columns,))
+    spoken_value = in_unit(value, spoken, scope)
+    return replace(spoken_value, plain=True) if isinstance(spoken_value, Moving) else spoken_value
+
+
+def variable(name: str, span: Span, scope: Scope) -> Value | None:
+    """The numbers of a quantifier's variable; texts and entities are refused."""
+    environment = scope.environment
+    if name not in environment.cells:
+        otherwise = (
+            "bind it: for ?x in ..." if not environment.cells else f"the quantifier binds {', '.join('?' + v for v in environment.cells)}"
+        )
+        message = f"no quantifier of this rule binds ?{name}"
+        near = did_you_mean(name, environment.cells)
+        scope.problems.error("FKG201", span, message, near.replace("`", "`?", 1) if near else otherwise)
+        return None
+    if not environment.known:
+        return None
+    cells = environment.cells[name]
+    for i, cell in enumerate(cells):
+        if cell is None or cell.number is None:
+            what = "nothing" if cell is None else "an entity" if cell.iri else "a text"
+            shown = f" ({cell.text})" if cell is not None else ""
+            where = "" if cell is not None and cell.iri else f" in {environment.name(i)}"
+            scope.problems.error("FKG208", span, f"?{name} is {what}{shown}{where}, and a number is needed here")
+            return None
+    values = np.array([cell.number for cell in cells if cell is not None], dtype=np.float64)
+    text = cells[0].unit if cells and cells[0] is not None else ""
+    if not text:
+        return Fixed(values=values, unit=None, span=span)
+    unit = parse_unit(text)
+    if isinstance(unit, UnitProblem):
+        place = scope.environment.span or span
+        instead = " or ".join(f"`{word}`" for word in unit.instead)
+        scope.problems.error("FKG211", place, f"?{name} comes in `{text}`, which {unit.reason}", f"write {instead}" if instead else "")
+        return None
+    return Fixed(values=values, unit=unit, span=span)
+
+
+def _apply(node: Apply, scope: Scope) -> Value | None:
+    name = node.name.text
+    if name in FUNCTIONS and name not in scope.names.signals:
+        args = [bind(arg, scope) for arg in node.args]
+        for word, expression in node.named:
+            scope.problems.error("FKG205", word.span, f"`{name}` takes no named argument")
+            bind(expression, scope)
+        known = [arg for arg in args if arg is not None]
+        return call(node, known, scope) if len(known) == len(args) and not node.named else None
+    arg = node.args[0] if len(node.args) == 1 else None
+    if not isinstance(arg, Variable):
+        return None
+    reading = scope.readings.get(name, arg.name)
+    return None if reading is None else moving(reading, (name, arg.name), node.span, scope)

@@ -1,0 +1,177 @@
+"""Looks up every name of a formula once, for all rows of the quantifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fedkg_compiler.binding.environment import Environment
+from fedkg_compiler.binding.functions import FUNCTIONS
+from fedkg_compiler.binding.names import DeclaredSignal
+from fedkg_compiler.binding.places import Sources, family_places, header_place, plain_place, value_places
+from fedkg_compiler.binding.reading import Reading, Readings
+from fedkg_compiler.diagnostics.nearest import did_you_mean
+from fedkg_compiler.diagnostics.record import Related, Span
+from fedkg_compiler.syntax.tree import Aggregate, Apply, Condition, Head, IsClass, Monotone, Reference, Tree, Variable
+
+Key = tuple[str, str]
+VALUE = "value"
+"""``value(?tag)``: the column that the text names."""
+
+OTHER_NAMES = {
+    "maximum": "max",
+    "minimum": "min",
+    "ln": "log",
+    "absolute": "abs",
+    "root": "sqrt",
+    "pow": "^",
+    "power": "^",
+    "ceiling": "ceil",
+}
+"""What functions are called elsewhere."""
+
+
+def look_up(formula: Condition, environment: Environment, sources: Sources) -> Readings:
+    """The readings of all names in a formula; what is wrong with a name is said where it first stands."""
+    found: dict[Key, Reading | None] = {}
+    for node in names_in(formula):
+        match node:
+            case Reference():
+                _enter(found, (node.name, ""), _plain(node, sources), environment)
+            case Apply():
+                _apply(node, environment, sources, found)
+            case Monotone(feature=Head() as feature):
+                if feature.variable is None:
+                    reference = Reference(span=feature.name.span, name=feature.name.text, quoted=feature.quoted)
+                    _enter(found, (reference.name, ""), _plain(reference, sources), environment)
+                else:
+                    arg = Variable(span=feature.variable.span, name=feature.variable.text)
+                    _apply(Apply(span=feature.span, name=feature.name, args=(arg,)), environment, sources, found)
+            case _:
+                pass
+    return Readings(found=found)
+
+
+def names_in(tree: Tree) -> Iterator[Tree]:
+    """The nodes of a formula, without those inside an aggregate, whose variable no quantifier binds."""
+    yield tree
+    if isinstance(tree, Aggregate):
+        return
+    for name in tree.__dataclass_fields__:
+        value = getattr(tree, name)
+        for item in value if isinstance(value, tuple) else (value,):
+            for part in item if isinstance(item, tuple) else (item,):
+                if isinstance(part, Tree):
+                    yield from names_in(part)
+
+
+def _enter(found: dict[Key, Reading | None], key: Key, reading: Reading | None, environment: Environment) -> None:
+    if key not in found:
+        found[key] = None if reading is None else reading.take([0] * environment.rows)
+
+
+def _plain(node: Reference, sources: Sources) -> Reading | None:
+    """The reading, of one row, of a name without entities."""
+    names, name = sources.names, node.name
+    signal = names.signals.get(name) or (names.by_header(name) if node.quoted else None)
+    if signal is not None:
+        if signal.family:
+            sources.problems.error(
+                "FKG206", node.span, f"`{name}` is declared for each ?{signal.family}", f"write {name}(?{signal.family})", _declared(signal)
+            )
+            return None
+        return Reading(name=name, places=(plain_place(signal, sources, node.span),))
+    if name in names.broken or name in names.labels or (name == "pi" and not node.quoted):
+        return None
+    if node.quoted or names.open:
+        return Reading(name=name, places=(header_place(name, sources),))
+    if not sources.problems.fresh(f"undeclared {name}", node.span):
+        return None
+    header = f", or write the header of its column as it is: `` `{name}` ``"
+    near = did_you_mean(name, names.known())
+    sources.problems.error("FKG200", node.span, f"`{name}` is not declared", near or f"declare it: signal {name} in ...{header}")
+    return None
+
+
+def _apply(node: Apply, environment: Environment, sources: Sources, found: dict[Key, Reading | None]) -> None:
+    name, names = node.name.text, sources.names
+    signal = names.signals.get(name)
+    if signal is None and name in FUNCTIONS:
+        return
+    if signal is None and name != VALUE:
+        if name not in names.broken:
+            _unknown_function(node, sources)
+        return
+    if signal is not None and not signal.family:
+        advice = f"write {name} alone, or declare it for each: signal {name}(?x) ..."
+        sources.problems.error("FKG206", node.span, f"`{name}` is declared without entities", advice, _declared(signal))
+        return
+    arg = node.args[0] if len(node.args) == 1 and not node.named else None
+    if not isinstance(arg, Variable):
+        example = f"{name}(?{signal.family if signal else 'tag'})"
+        sources.problems.error("FKG205", node.span, f"`{name}` takes one variable of the quantifier", f"write {example}")
+        return
+    key = name, arg.name
+    if key in found:
+        return
+    found[key] = None
+    if arg.name not in environment.cells:
+        near = did_you_mean(arg.name, environment.cells)
+        advice = near.replace("`", "`?", 1) if near else f"bind it: for ?{arg.name} where {{ ... }}"
+        sources.problems.error("FKG201", arg.span, f"no quantifier of this rule binds ?{arg.name}", advice)
+    elif environment.known:
+        found[key] = _of_each(signal, arg, node.span, environment, sources)
+
+
+def _of_each(signal: DeclaredSignal | None, arg: Variable, span: Span, environment: Environment, sources: Sources) -> Reading:
+    cells = environment.cells[arg.name]
+    if signal is not None:
+        return Reading(name=signal.name, places=family_places(signal, cells, sources, span))
+    units = environment.units
+    if "unit" in environment.cells:
+        units = tuple("" if cell is None else cell.text for cell in environment.cells["unit"])
+    places = value_places(cells, units, sources, span)
+    return Reading(name=VALUE, places=places)
+
+
+def _unknown_function(node: Apply, sources: Sources) -> None:
+    name = node.name.text
+    if name in sources.names.labels:
+        sources.problems.error("FKG206", node.span, f"`{name}` is a label: it has no entities", f"write {name} is ...")
+        return
+    families = [signal.name for signal in sources.names.signals.values() if signal.family]
+    known = [*FUNCTIONS, *families, VALUE]
+    if name in OTHER_NAMES:
+        sources.problems.error(
+            "FKG202", node.name.span, f"`{name}` is not a function of the language", f"did you mean `{OTHER_NAMES[name]}`?"
+        )
+        return
+    advice = did_you_mean(name, known, f"functions are {', '.join(FUNCTIONS)}; a signal of each entity is declared: signal {name}(?x) ...")
+    sources.problems.error("FKG202", node.name.span, f"`{name}` is neither a function nor a declared signal", advice)
+
+
+def _declared(signal: DeclaredSignal) -> tuple[Related, ...]:
+    return (Related(span=signal.place, message="declared here"),)
+
+
+def variables_in(formula: Condition) -> tuple[set[str], set[str]]:
+    """The variables of which a formula needs the number, and all that it uses."""
+    numbers: set[str] = set()
+    texts: set[str] = set()
+    arguments: set[int] = set()
+    for node in names_in(formula):
+        match node:
+            case Apply() if node.name.text not in FUNCTIONS:
+                for arg in node.args:
+                    if isinstance(arg, Variable):
+                        arguments.add(id(arg))
+                        texts.add(arg.name)
+            case Variable():
+                if id(node) not in arguments:
+                    numbers.add(node.name)
+            case Monotone(feature=Head(variable=word)) if word is not None:
+                texts.add(word.text)
+            case IsClass(form="variable"):
+                texts.add(node.value.text)
+            case _:
+                pass
+    return numbers, numbers | texts

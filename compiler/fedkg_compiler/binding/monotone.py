@@ -1,0 +1,96 @@
+"""``x never falls per group``, ``x never falls as y rises``: one value compared with itself in another view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedkg.pack import Formula, Slot, atoms, subterms
+from fedkg_compiler.binding.arithmetic import term_of
+from fedkg_compiler.binding.book import BookView
+from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.expressions import bind
+from fedkg_compiler.binding.scope import Scope, View
+from fedkg_compiler.binding.values import Fixed
+from fedkg_compiler.syntax.tree import Head, Monotone
+
+STEP = 1 / 20
+"""By how much of its declared span a feature is raised."""
+
+
+def monotone(node: Monotone, scope: Scope) -> Formula | None:
+    """The comparison of the value with the one before it, or with the one where the feature is higher."""
+    view = _previous(node, scope) if node.feature is None else _raised(node, node.feature, scope)
+    here = bind(node.subject, scope)
+    if here is None or view is None:
+        return None
+    there = bind(node.subject, replace(scope, view=view))
+    if there is None:
+        return None
+    if isinstance(here, Fixed) or isinstance(there, Fixed):
+        scope.problems.error("FKG226", node.subject.span, "this is a fixed number: it neither rises nor falls")
+        return None
+    before, after = (there, here) if node.feature is None else (here, there)
+    low, high = (before, after) if node.direction == "falls" else (after, before)
+    left, right = term_of(low, scope), term_of(high, scope)
+    if left is None or right is None:
+        return None
+    scope.compared.append(here.unit.text if here.unit else "")
+    formula = compare("<=", left, right, None, scope.rows)
+    if node.feature is not None and not _predicts(formula):
+        scope.problems.error(
+            "FKG226",
+            node.subject.span,
+            f"nothing here is predicted: data does not follow when {node.feature.name.text} is raised",
+            "only an output can rise or fall as a signal rises",
+        )
+        return None
+    return formula
+
+
+def _predicts(formula: Formula) -> bool:
+    sides = [side for atom in atoms(formula) if atom.kind == "compare" for side in (atom.left, atom.right)]
+    return any(isinstance(term, Slot) and term.role == "output" for side in sides for term in subterms(side))
+
+
+def _previous(node: Monotone, scope: Scope) -> View | None:
+    group = None
+    if node.group is not None:
+        signal = scope.names.signals.get(node.group.text)
+        group = (signal.column or signal.name) if signal is not None and not signal.family else node.group.text
+    view = scope.book.view(BookView(kind="previous", group=group))
+    return View(key=f"previous {group or ''}", ids=np.full(scope.rows.count, view, dtype=np.int64))
+
+
+def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
+    """The view in which the feature is higher by a twentieth of its span, for each row."""
+    name, variable = feature.name.text, feature.variable.text if feature.variable else ""
+    if node.group is not None:
+        scope.problems.error(
+            "FKG224",
+            node.group.span,
+            "`per` compares rows of a table, `as ... rises` one row with itself: they do not go together",
+            "leave one of them out",
+        )
+        return None
+    reading = scope.readings.get(name, variable)
+    if reading is None:
+        return None
+    if reading.role == "output":
+        scope.problems.error("FKG225", feature.span, f"`{name}` is predicted: only a signal of the data can be raised")
+        return None
+    ids = []
+    for column in reading.columns.tolist():
+        entry = scope.book.columns[column]
+        if entry.span is None:
+            scope.problems.error(
+                "FKG223",
+                feature.span,
+                f"`{name}` has no span, so nothing says by how much to raise it",
+                f"declare it: signal {name} ... span 0 .. 100",
+            )
+            return None
+        delta = (entry.span[1] - entry.span[0]) * STEP
+        ids.append(scope.book.view(BookView(kind="raised", column=column, delta=delta)))
+    return View(key=f"raised {name}({variable})", ids=np.array(ids, dtype=np.int64))

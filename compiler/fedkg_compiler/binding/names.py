@@ -1,0 +1,97 @@
+"""The names that statements declare, over all files of a compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedkg.pack import Role
+from fedkg_compiler.binding.units import Unit
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.tree import Prefix, Rule, RuleFile, Use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredSignal:
+    """A signal or output as declared.
+
+    Attributes:
+        family: the variable of ``temperature(?zone)``, "" for a plain one.
+        property: the IRI after `is`, where it has one and the graph knows it.
+        unit: the unit in which rules speak of it; None when none is declared.
+        span: in `unit`.
+    """
+
+    name: str
+    role: Role
+    family: str
+    property: str | None
+    unit: Unit | None
+    span: tuple[float, float] | None
+    column: str | None
+    place: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredLabel:
+    """A label: the model predicts one of its classes."""
+
+    name: str
+    classes: tuple[str, ...]
+    column: str
+    place: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What `timeline` says: seconds between rows, headers of the time column and of the column that tells traces apart."""
+
+    step: float | None = None
+    time: str | None = None
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRule:
+    """A rule and the file it stands in."""
+
+    rule: Rule
+    file: RuleFile
+
+
+@dataclass(slots=True, kw_only=True)
+class Names:
+    """Everything that rules may refer to.
+
+    Attributes:
+        broken: names whose declaration is wrong: nothing is said about their uses.
+        graph_broken: an ontology or graph could not be loaded: nothing is said about what it may have had.
+        rows_class: IRI of the class of which each table row is a member, where `rows are` says so.
+        folders: where each rule file lies, for the sheets it names.
+    """
+
+    signals: dict[str, DeclaredSignal] = field(default_factory=dict)
+    labels: dict[str, DeclaredLabel] = field(default_factory=dict)
+    rules: list[FileRule] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    prefixes: dict[str, Prefix] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+    rows_class: str | None = None
+    broken: set[str] = field(default_factory=set)
+    broken_prefixes: set[str] = field(default_factory=set)
+    graph_broken: bool = False
+    folders: dict[str, Path] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """Whether a plain name may be a header as it stands: no file declares, or tries to declare, any signal."""
+        return not self.signals and not self.labels and not self.broken
+
+    def known(self) -> Sequence[str]:
+        """The names a formula may use, for suggestions."""
+        return [*self.signals, *self.labels]
+
+    def by_header(self, header: str) -> DeclaredSignal | None:
+        """The plain signal that is read from a table column."""
+        return next((signal for signal in self.signals.values() if signal.column == header and not signal.family), None)

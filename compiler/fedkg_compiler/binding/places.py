@@ -1,0 +1,200 @@
+"""Finds the table column of a signal: from its clause, from the graph, or by its own name; and of a family, entity by entity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from fedkg_compiler.binding.book import Book, BookColumn
+from fedkg_compiler.binding.environment import Cell
+from fedkg_compiler.binding.names import DeclaredSignal, Names
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.reading import NOWHERE, Place
+from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
+from fedkg_compiler.binding.units import Unit, conversion, same_dimension
+from fedkg_compiler.diagnostics.record import Related, Span
+from fedkg_compiler.ontology.terms import ColumnFact, local_name
+
+if TYPE_CHECKING:
+    from fedkg_compiler.ontology.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What names are looked up in; the graph is None where nothing asks for one."""
+
+    names: Names
+    graph: Graph | None
+    book: Book
+    problems: Problems
+    facts: dict[tuple[str, str], tuple[ColumnFact, ...]] = field(default_factory=dict)
+
+    def columns_of(self, property_iri: str, entity: str | None) -> tuple[ColumnFact, ...]:
+        """Where a property's observations stand, asked of the graph once."""
+        key = property_iri, entity or ""
+        if key not in self.facts:
+            self.facts[key] = () if self.graph is None else tuple(self.graph.columns_of(property_iri, entity))
+        return self.facts[key]
+
+
+def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
+    """The place of a signal without entities."""
+    if signal.column is not None or signal.property is None:
+        return _place(signal, signal.name, signal.column or signal.name, None, sources, span)
+    facts = sources.columns_of(signal.property, None)
+    shared = {(fact.column, fact.unit) for fact in facts if fact.entity is None}
+    headers = shared or {(fact.column, fact.unit) for fact in facts}
+    if len(headers) > 1:
+        shown = ", ".join(sorted({f"`{header}`" for header, _ in headers})[:4])
+        sources.problems.error(
+            "FKG207",
+            span,
+            f"`{signal.name}` stands in several columns of the graph: {shown}",
+            f'declare it for each entity, `signal {signal.name}(?x) is ...`, or say which: `column "..."`',
+            (Related(span=signal.place, message="declared here"),),
+        )
+        return NOWHERE
+    header, unit = next(iter(headers), (signal.name, None))
+    return _place(signal, signal.name, header, unit, sources, span)
+
+
+def header_place(header: str, sources: Sources) -> Place:
+    """The place of a table header that no statement declares."""
+    column = sources.book.column(BookColumn(name=header, source=header, declared=False))
+    unit = sources.book.told(column)
+    return Place(column=column, stored=unit, spoken=unit)
+
+
+def family_places(signal: DeclaredSignal, cells: Sequence[Cell | None], sources: Sources, span: Span) -> tuple[Place, ...]:
+    """The places of ``signal(?x)`` for the values of ``?x``; entities without a column are said in one diagnostic."""
+    known: dict[str, Place] = {}
+    without: list[str] = []
+    places = []
+    for cell in cells:
+        if cell is None:
+            places.append(NOWHERE)
+            continue
+        entity = "" if cell.row else cell.iri
+        if entity not in known:
+            known[entity] = _row_place(signal, sources, span) if cell.row else _entity_place(signal, cell, sources, span, without)
+        places.append(known[entity])
+    if without:
+        more = f" and {len(without) - 1} more" if len(without) > 1 else ""
+        sources.problems.error(
+            "FKG207",
+            span,
+            f"`{signal.name}` has no column for {without[0]}{more}",
+            "give the entity's sensor an `fkg:column`, or tell which table rows are about it with `fkg:keyColumn` (and `fkg:keyValue`)",
+            (Related(span=signal.place, message="declared here"),),
+        )
+    return tuple(places)
+
+
+def value_places(cells: Sequence[Cell | None], units: Sequence[str], sources: Sources, span: Span) -> tuple[Place, ...]:
+    """The places of ``value(?tag)``: the columns named by texts; `units` [R] come from the sheet, or are empty."""
+    places = []
+    for i, cell in enumerate(cells):
+        if cell is None:
+            places.append(NOWHERE)
+            continue
+        place = _tag_place(cell.text, sources, span)
+        text = units[i] if units else ""
+        if text and place.column >= 0:
+            place = _spoken_in(place, text, cell.text, sources, span)
+        places.append(place)
+    return tuple(places)
+
+
+def _tag_place(tag: str, sources: Sources, span: Span) -> Place:
+    signal = sources.names.signals.get(tag) or sources.names.by_header(tag)
+    return plain_place(signal, sources, span) if signal is not None and not signal.family else header_place(tag, sources)
+
+
+def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) -> Place:
+    """The place, spoken of in the unit that the sheet gives."""
+    unit = parse_unit(text)
+    if isinstance(unit, UnitProblem):
+        sources.problems.error("FKG211", span, f"the sheet gives `{tag}` the unit `{text}`, which {unit.reason}", _instead(unit))
+        return NOWHERE
+    if place.stored is None:
+        entry = sources.book.columns[place.column]
+        sources.book.columns[place.column] = replace(entry, unit=unit)
+        return replace(place, stored=unit, spoken=unit)
+    if not same_dimension(place.stored, unit):
+        sources.problems.error("FKG213", span, f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`")
+        return NOWHERE
+    return replace(place, spoken=unit)
+
+
+def _row_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
+    return plain_place(replace(signal, family=""), sources, span)
+
+
+def _entity_place(signal: DeclaredSignal, cell: Cell, sources: Sources, span: Span, without: list[str]) -> Place:
+    if not cell.iri:
+        sources.problems.error(
+            "FKG208",
+            span,
+            f'"{cell.text}" is a text, and `{signal.name}` is told apart by entities of the graph',
+            f"write value(?{signal.family}) where the text names a column",
+        )
+        return NOWHERE
+    facts = () if signal.property is None else sources.columns_of(signal.property, cell.iri)
+    own = [fact for fact in facts if fact.entity == cell.iri]
+    key = None if sources.graph is None else sources.graph.key_of(cell.iri)
+    if len({fact.column for fact in own}) > 1:
+        shown = ", ".join(f"`{fact.column}`" for fact in own[:4])
+        sources.problems.error("FKG207", span, f"`{signal.name}` of {cell.text} stands in several columns: {shown}", "ask for one property")
+        return NOWHERE
+    if own:
+        name, common = _column_name(signal, own[0].column, cell.iri, sources)
+        return replace(_place(signal, name, own[0].column, own[0].unit, sources, span), key=key if common else None)
+    shared = [fact for fact in facts if fact.entity is None]
+    header = signal.column or (shared[0].column if shared else None if signal.property else signal.name)
+    if header is None or key is None:
+        without.append(cell.text)
+        return NOWHERE
+    unit = shared[0].unit if shared and signal.column is None else None
+    return replace(_place(signal, signal.name, header, unit, sources, span), key=key)
+
+
+def _column_name(signal: DeclaredSignal, header: str, entity: str, sources: Sources) -> tuple[str, bool]:
+    """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that the sensors of several share, whose rows are selected."""
+    sharing: dict[str, set[str]] = {}
+    for fact in sources.columns_of(signal.property or "", None):
+        sharing.setdefault(fact.column, set()).add(fact.entity or "")
+    common = sorted(column for column, entities in sharing.items() if len(entities) > 1)
+    if header in common or header == signal.column:
+        return (signal.name if len(common) <= 1 else f"{signal.name}[{header}]"), True
+    return f"{signal.name}[{local_name(entity)}]", False
+
+
+def _place(signal: DeclaredSignal, name: str, header: str, unit_text: str | None, sources: Sources, span: Span) -> Place:
+    """Enter the column of a declared signal into the book; the graph's unit is that of the table, the declared one that of the rules."""
+    stored: Unit | None = signal.unit
+    if unit_text is not None:
+        found = parse_unit(unit_text)
+        if isinstance(found, UnitProblem):
+            message = f"the graph gives the column `{header}` of `{signal.name}` the unit `{unit_text}`, which {found.reason}"
+            sources.problems.error("FKG211", signal.place, message, _instead(found))
+            return NOWHERE
+        if signal.unit is not None and not same_dimension(found, signal.unit):
+            sources.problems.error(
+                "FKG213",
+                signal.place,
+                f"`{signal.name}` is declared in `{signal.unit.text}`, but the graph has its column in `{unit_text}`",
+            )
+            return NOWHERE
+        stored = found
+    bounds = signal.span
+    if bounds is not None and stored is not None and signal.unit is not None:
+        change = conversion(signal.unit, stored)
+        bounds = change.one(bounds[0]), change.one(bounds[1])
+    column = sources.book.column(BookColumn(name=name, source=header, role=signal.role, unit=stored, span=bounds))
+    stored = stored or sources.book.told(column)
+    return Place(column=column, role=signal.role, stored=stored, spoken=signal.unit or stored)
+
+
+def _instead(problem: UnitProblem) -> str:
+    return f"write {' or '.join(f'`{text}`' for text in problem.instead)}" if problem.instead else ""

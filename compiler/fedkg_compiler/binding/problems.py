@@ -1,0 +1,63 @@
+"""Collects the problems of one compilation; each is said once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Related, Severity, Span
+
+
+class Problems:
+    """Diagnostics in the order in which they were found, without repetitions of one code at one place."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Span], Diagnostic] = {}
+        self._topics: set[tuple[str, str]] = set()
+
+    def add(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Take over diagnostics of another part."""
+        for diagnostic in diagnostics:
+            self._found.setdefault((diagnostic.code, diagnostic.span), diagnostic)
+
+    def error(self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()) -> None:
+        """Something that must be mended before there is a pack."""
+        self._say("error", code, span, message, help, related)
+
+    def warning(self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()) -> None:
+        """Something that is probably not meant; the pack is made all the same."""
+        self._say("warning", code, span, message, help, related)
+
+    def info(self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()) -> None:
+        """Something that was decided for the author."""
+        self._say("info", code, span, message, help, related)
+
+    def escalate(self, code: str) -> bool:
+        """Turn all diagnostics of a code into errors; whether there were any."""
+        found = [key for key in self._found if key[0] == code]
+        for key in found:
+            self._found[key] = replace(self._found[key], severity="error")
+        return bool(found)
+
+    def once(self, topic: str, code: str, span: Span, message: str, help: str = "") -> None:
+        """An `info` that is said for the first place in each file alone."""
+        if self.fresh(topic, span):
+            self.info(code, span, message, help)
+
+    def fresh(self, topic: str, span: Span) -> bool:
+        """Whether nothing has been said of a topic in this file yet; from now on it has."""
+        new = (topic, span.file) not in self._topics
+        self._topics.add((topic, span.file))
+        return new
+
+    @property
+    def failed(self) -> bool:
+        """Whether any of them is an error."""
+        return any(diagnostic.severity == "error" for diagnostic in self._found.values())
+
+    def all(self) -> tuple[Diagnostic, ...]:
+        """Everything found so far."""
+        return tuple(self._found.values())
+
+    def _say(self, severity: Severity, code: str, span: Span, message: str, help: str, related: tuple[Related, ...]) -> None:
+        self.add([Diagnostic(code=code, severity=severity, span=span, message=message, help=help, related=related)])

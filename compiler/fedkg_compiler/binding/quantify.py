@@ -1,0 +1,171 @@
+"""The values of a quantifier: from a graph pattern, from a class, from the table's own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from fedkg_compiler.binding.environment import Cell, Environment, unknown
+from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.sheet import Sheets, sheet_environment
+from fedkg_compiler.binding.staged import refuse
+from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
+from fedkg_compiler.binding.units import Dimension, Unit, conversion
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
+from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier
+
+
+def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets, texts: dict[str, str]) -> Environment:
+    """The solutions of a quantifier; one without variables where a rule has none.
+
+    Args:
+        texts: the text of each rule file, to see which prefix a problem of the graph speaks of.
+    """
+    if quantifier is None:
+        return Environment(rows=1, cells={})
+    variables = [word.text for word in quantifier.variables]
+    source = quantifier.source
+    match source:
+        case Pattern():
+            environment = _pattern(source, variables, sources, texts)
+        case InClass():
+            environment = _class(source, quantifier, variables, sources, texts)
+        case InTable():
+            environment = sheet_environment(source.path, quantifier.variables, sources, sheets)
+        case InQuery():
+            refuse("in query", source.span, sources.problems)
+            environment = None
+    if environment is None:
+        return unknown(variables, quantifier.span)
+    if environment.rows == 0 and sources.names.graph_broken and not isinstance(source, InTable):
+        return unknown(variables, quantifier.span)
+    if environment.rows == 0:
+        what = "no row of the sheet" if isinstance(source, InTable) else "nothing in the graph"
+        sources.problems.warning(
+            "FKG173",
+            source.path.span if isinstance(source, InTable) else source.span,
+            f"{what} fits this quantifier: the rule holds for nothing",
+            "load the graph that has the facts, or mend the pattern" if not isinstance(source, InTable) else "",
+        )
+        return unknown(variables, quantifier.span)
+    return environment
+
+
+def _pattern(source: Pattern, variables: list[str], sources: Sources, texts: dict[str, str]) -> Environment | None:
+    if sources.graph is None:
+        return None
+    rows, problems = sources.graph.select(source.text, variables, span=source.span)
+    said = fresh(problems, sources.names, texts)
+    sources.problems.add(said)
+    if any(problem.severity == "error" for problem in problems):
+        return None
+    known: dict[RdfTerm, Cell] = {}
+    cells = [tuple(None if term is None else _cell(term, sources, known) for term in row) for row in rows]
+    columns = {name: _in_one_unit([row[i] for row in cells]) for i, name in enumerate(variables)}
+    return Environment(rows=len(rows), cells=columns, span=source.span, where=partial(_describe, cells))
+
+
+def _in_one_unit(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
+    """Quantities of one kind, all in the unit of the first: a limit of 3.5 kW among others in W is 3500 W."""
+    first: dict[Dimension, Unit] = {}
+    done: dict[Cell, Cell] = {}
+    for cell in cells:
+        if cell is None or not cell.unit or cell.number is None or cell in done:
+            continue
+        unit = parse_unit(cell.unit)
+        if isinstance(unit, UnitProblem) or unit.affine:
+            continue
+        known = first.setdefault(unit.dimension, unit)
+        done[cell] = replace(cell, number=conversion(unit, known).one(cell.number), unit=known.text)
+    return tuple(cell if cell is None else done.get(cell, cell) for cell in cells)
+
+
+def _describe(cells: list[tuple[Cell | None, ...]], row: int) -> str:
+    shown = ", ".join(cell.text for cell in cells[row] if cell is not None)
+    return f"the solution {shown}" if shown else f"solution {row + 1}"
+
+
+def _cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Cell:
+    if term in known:
+        return known[term]
+    match term:
+        case Iri(value):
+            cell = _entity(value, sources)
+        case Quantity(number, unit):
+            cell = Cell(text=f"{number:g} {unit}", number=number, unit=unit)
+        case Literal(value, lexical, _):
+            cell = Cell(text=lexical, number=None if isinstance(value, str) else float(value), category=lexical)
+    known[term] = cell
+    return cell
+
+
+def _entity(iri: str, sources: Sources) -> Cell:
+    graph = sources.graph
+    label = local_name(iri) if graph is None else graph.label_of(iri)
+    key = None if graph is None or iri.startswith("_:") else graph.key_of(iri)
+    return Cell(text=label, iri=iri, category=key[1] if key else label, key=key)
+
+
+def _class(source: InClass, quantifier: Quantifier, variables: list[str], sources: Sources, texts: dict[str, str]) -> Environment | None:
+    if len(variables) > 1:
+        sources.problems.error(
+            "FKG176",
+            quantifier.variables[1].span,
+            "a class gives one variable: its members",
+            "to ask for more of each member, write a pattern: for ?x, ?y where { ?x a ... ; ... ?y }",
+        )
+        return None
+    if sources.graph is None:
+        return None
+    iri, problems = sources.graph.resolve(source.term.text, source.term.form, source.term.span)
+    sources.problems.add(fresh(problems, sources.names, texts))
+    if iri is None:
+        return None
+    if iri == sources.names.rows_class:
+        return Environment(rows=1, cells={variables[0]: (Cell(text="", row=True),)}, span=source.span)
+    cells = tuple(_entity(member, sources) for member in sources.graph.instances(iri))
+    return Environment(
+        rows=len(cells), cells={variables[0]: cells}, span=source.span, where=partial(_describe, [(cell,) for cell in cells])
+    )
+
+
+def fresh(diagnostics: tuple[Diagnostic, ...], names: Names, texts: dict[str, str]) -> list[Diagnostic]:
+    """What the graph complains of, without what merely follows from a `use` or `prefix` that is wrong itself."""
+    return [item for item in diagnostics if not _follows(item, names, texts)]
+
+
+def _follows(item: Diagnostic, names: Names, texts: dict[str, str]) -> bool:
+    if not item.code.startswith("FKG1"):
+        return False
+    written = underlined(texts.get(item.span.file, ""), item.span)
+    prefix, colon, _ = written.partition(":")
+    if colon and prefix in names.broken_prefixes:
+        return True
+    return names.graph_broken and item.code in FOLLOWS_USE
+
+
+FOLLOWS_USE = ("FKG110", "FKG111", "FKG112", "FKG113")
+"""What the graph says of names that an ontology which could not be loaded may have had."""
+
+
+def underlined(text: str, span: Span) -> str:
+    """The text at a place, its first line."""
+    lines = text.split("\n")
+    if not 1 <= span.line <= len(lines):
+        return ""
+    end = span.end_column - 1 if span.end_line == span.line else None
+    return lines[span.line - 1][span.column - 1 : end]
+
+
+def note_unused(quantifier: Quantifier | None, environment: Environment, used: set[str], problems: Problems) -> None:
+    """Tell of variables on which nothing depends: the rule does not read them, and they select no table rows."""
+    for word in quantifier.variables if quantifier is not None else ():
+        selects = any(cell is not None and cell.key is not None for cell in environment.cells.get(word.text, ()))
+        if word.text not in used and not selects and word.text.casefold() != "unit" and environment.known:
+            problems.info(
+                "FKG233", word.span, f"?{word.text} is not used in what the rule requires", "nothing depends on it but the number of rows"
+            )

@@ -1,0 +1,75 @@
+"""What a name in a formula reads, for each row of the quantifier: the table column, its unit, the table rows it is about.
+
+Letter: R rows of the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.pack import Role
+from fedkg_compiler.binding.units import Unit
+
+Key = tuple[str, str]
+"""Header and text that select the table rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What is read for one row.
+
+    Attributes:
+        column: id in the book; -1 where there is none (that has been said).
+        stored: the unit of the values in the table. spoken: the unit in which the rule speaks of them; None where nothing tells.
+        key: what selects the table rows, or None for all.
+    """
+
+    column: int
+    role: Role = "input"
+    stored: Unit | None = None
+    spoken: Unit | None = None
+    key: Key | None = None
+
+
+NOWHERE = Place(column=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reading:
+    """What a name reads: [R] places."""
+
+    name: str
+    places: tuple[Place, ...]
+
+    @property
+    def role(self) -> Role:
+        """Whether it is data or a prediction: the same for all rows that are bound together."""
+        return self.places[0].role if self.places else "input"
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """Ids of the columns: [R]."""
+        return np.array([place.column for place in self.places], dtype=np.int64)
+
+    def take(self, rows: Sequence[int]) -> Reading:
+        """The reading of some of the rows."""
+        return replace(self, places=tuple(self.places[i] for i in rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """The readings of one rule by name and variable ("" for a plain name); None where the name is wrong (that has been said)."""
+
+    found: dict[tuple[str, str], Reading | None] = field(default_factory=dict)
+
+    def get(self, name: str, variable: str = "") -> Reading | None:
+        """The reading of ``name(?variable)``."""
+        return self.found.get((name, variable))
+
+    def take(self, rows: Sequence[int]) -> Readings:
+        """The readings of some of the rows."""
+        return Readings(found={key: None if reading is None else reading.take(rows) for key, reading in self.found.items()})

@@ -1,0 +1,180 @@
+"""Binds one rule: its quantifier gives rows, its formula is checked once for all rows that agree in their units.
+
+Letter: R bank rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedkg.pack import Formula
+from fedkg_compiler.binding.conditions import condition
+from fedkg_compiler.binding.environment import Cell, Environment
+from fedkg_compiler.binding.lookup import look_up, names_in, variables_in
+from fedkg_compiler.binding.names import FileRule
+from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.prune import prune
+from fedkg_compiler.binding.quantify import note_unused, quantify
+from fedkg_compiler.binding.reading import Readings
+from fedkg_compiler.binding.scope import Scope, View
+from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.passes.hard import bent_comparisons
+from fedkg_compiler.passes.scales import set_scales
+from fedkg_compiler.syntax.tree import Condition, IsClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundRows:
+    """Rows of one rule that share a formula.
+
+    Attributes:
+        keys: for each of R rows, the headers and texts that select its table rows.
+        entities: [R], what each row is about, for people.
+        unit: of the robustness; "" where comparisons in several units meet.
+    """
+
+    rule: FileRule
+    formula: Formula
+    rows: Rows
+    keys: tuple[tuple[tuple[str, str], ...], ...]
+    entities: tuple[str, ...]
+    unit: str
+
+
+def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, texts: dict[str, str]) -> list[BoundRows]:
+    """The bound rows of a rule; [] where it is wrong or holds for nothing, which has been said."""
+    tree, problems = rule.rule, sources.problems
+    environment = quantify(tree.quantifier, sources, sheets, texts)
+    readings = look_up(tree.formula, environment, sources)
+    numbers, used = variables_in(tree.formula)
+    note_unused(tree.quantifier, environment, used, problems)
+    if not environment.known:
+        _bind_part(rule, tree.formula, environment, readings, sources)
+        return []
+    missing = _missing(environment, used)
+    _tell_missing(environment, missing, problems)
+    bound = []
+    for rows in _groups(environment, readings, numbers, missing):
+        formula = prune(tree.formula, missing[rows[0]])
+        if formula is None:
+            continue
+        part = _bind_part(rule, formula, environment.take(rows), readings.take(rows), sources)
+        if part is not None:
+            bound.append(part)
+    if any(not part.rows.slots for part in bound):
+        message = f"the rule `{tree.name.text}` reads no signal"
+        problems.error("FKG234", tree.name.span, message, "name a signal, a label or a `` `column` `` in it")
+        return []
+    return bound
+
+
+def _missing(environment: Environment, used: set[str]) -> list[frozenset[str]]:
+    """For each row, the variables that the rule uses and that have no value."""
+    cells = {name: environment.cells[name] for name in sorted(used) if name in environment.cells}
+    return [frozenset(name for name, column in cells.items() if column[i] is None) for i in range(environment.rows)]
+
+
+def _tell_missing(environment: Environment, missing: Sequence[frozenset[str]], problems: Problems) -> None:
+    rows = [i for i, names in enumerate(missing) if names]
+    if not rows or environment.span is None:
+        return
+    names = ", ".join(f"?{name}" for name in sorted(missing[rows[0]]))
+    many, example = (f"{len(rows)} rows lack", ", for example") if len(rows) > 1 else ("one row lacks", "")
+    problems.info(
+        "FKG174",
+        environment.span,
+        f"{many} a value ({names} in {environment.name(rows[0])}{example}): what needs it is left out there",
+        "a limit that is not given does not limit; fill it in where it should",
+    )
+
+
+def _groups(environment: Environment, readings: Readings, numbers: set[str], missing: Sequence[frozenset[str]]) -> list[list[int]]:
+    """The rows that can be bound, together where all units agree and the same values are missing."""
+    cells = [environment.cells[name] for name in sorted(numbers) if name in environment.cells]
+    found = sorted((key, reading.places) for key, reading in readings.found.items() if reading is not None)
+    groups: dict[Hashable, list[int]] = {}
+    for i in range(environment.rows):
+        places = [places[i] for (_, variable), places in found if variable not in missing[i]]
+        if all(place.column >= 0 for place in places):
+            units = tuple(_unit(column[i]) for column in cells)
+            groups.setdefault((missing[i], units, tuple((place.role, place.stored, place.spoken) for place in places)), []).append(i)
+    return list(groups.values())
+
+
+def _unit(cell: Cell | None) -> tuple[str, bool] | None:
+    return None if cell is None else (cell.unit, cell.number is None)
+
+
+def _bind_part(rule: FileRule, formula: Condition, environment: Environment, readings: Readings, sources: Sources) -> BoundRows | None:
+    rows = Rows(environment.rows)
+    scope = Scope(
+        names=sources.names,
+        environment=environment,
+        readings=readings,
+        rows=rows,
+        book=sources.book,
+        problems=sources.problems,
+        view=View(key="base", ids=np.zeros(environment.rows, dtype=np.int64)),
+        compared=[],
+    )
+    bound = condition(formula, scope)
+    if bound is None:
+        return None
+    set_scales(bound, rows, sources.book)
+    if rule.rule.hard and bent_comparisons(bound):
+        message = f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
+        sources.problems.warning("FKG222", rule.rule.formula.span, message, "write it linear in the outputs, or leave `hard` out")
+    units = set(scope.compared)
+    return BoundRows(
+        rule=rule,
+        formula=bound,
+        rows=rows,
+        keys=_keys(rule, environment, readings, sources.problems),
+        entities=tuple(_entity(environment, i) for i in range(environment.rows)),
+        unit=units.pop() if len(units) == 1 else "",
+    )
+
+
+def _keys(rule: FileRule, environment: Environment, readings: Readings, problems: Problems) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """What selects the table rows of each bank row: the keys of the entities it is about.
+
+    Signals that entities share demand their keys, which must not contradict each other. The other entities of the quantifier select too,
+    except those that the formula itself compares with a category (``variant is ?v``), and those that would contradict each other. Where
+    every signal has a column of its own entity, nothing needs to be selected.
+    """
+    compared = {node.value.text for node in names_in(rule.rule.formula) if isinstance(node, IsClass) and node.form == "variable"}
+    others = [cells for name, cells in environment.cells.items() if name not in compared]
+    result = []
+    for i in range(environment.rows):
+        selected: dict[str, str] = {}
+        for reading in readings.found.values():
+            key = None if reading is None else reading.places[i].key
+            if key is not None and selected.setdefault(*key) != key[1]:
+                problems.error(
+                    "FKG231",
+                    rule.rule.name.span,
+                    f"no table row is about both {selected[key[0]]} and {key[1]}: column `{key[0]}` has one of them",
+                    "compare entities that have columns of their own",
+                )
+        offered: dict[str, set[str]] = {}
+        own = all(variable and reading is not None and reading.places[i].key is None for (_, variable), reading in readings.found.items())
+        for cells in () if own and readings.found else others:
+            cell = cells[i]
+            if cell is not None and cell.key is not None:
+                offered.setdefault(cell.key[0], set()).add(cell.key[1])
+        for header, texts in offered.items():
+            if len(texts) == 1:
+                selected.setdefault(header, *texts)
+        result.append(tuple(sorted(selected.items())))
+    return tuple(result)
+
+
+def _entity(environment: Environment, row: int) -> str:
+    """What a row is about: its entities and texts."""
+    cells = (cells[row] for name, cells in environment.cells.items() if name.casefold() != "unit")
+    return ", ".join(cell.text for cell in cells if cell is not None and cell.text and (cell.iri or cell.number is None))

@@ -1,0 +1,44 @@
+"""What an expression of one rule is bound against.
+
+Letter: R bank rows of the rule (or of the part of its rows that share all units).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg_compiler.binding.book import Book
+from fedkg_compiler.binding.environment import Environment
+from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.reading import Readings
+from fedkg_compiler.lowering.rows import Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The view in which signals are read: a word that tells it from others in the same rule, and its ids [R]."""
+
+    key: str
+    ids: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Names, values and columns of one rule; `compared` gathers the units in which its comparisons are made."""
+
+    names: Names
+    environment: Environment
+    readings: Readings
+    rows: Rows
+    book: Book
+    problems: Problems
+    view: View
+    compared: list[str]
+
+    def where(self, row: int) -> str:
+        """`` in ROW`` for messages about a value of the quantifier; "" where the rule has none."""
+        return f" in {self.environment.name(row)}" if self.environment.cells and self.environment.known else ""

@@ -1,0 +1,141 @@
+"""Quantifiers over a sheet: its headers meet the variables by name, its cells are texts or numbers, with units where they are written."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from fedkg.errors import FedkgError
+from fedkg.pack import Source
+from fedkg.tables import Table, read_table
+from fedkg.tables.numerals import DecimalMark, number
+from fedkg.tables.words import is_unknown
+from fedkg_compiler.binding.environment import Cell, Environment
+from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.diagnostics.nearest import nearest
+from fedkg_compiler.syntax.tree import Word
+
+_UNIT_HEADERS = ("unit", "units", "einheit", "uom", "engunits")
+_BRACKETED = re.compile(r"^(.*?)\s*[\[(]\s*([^\])]+?)\s*[\])]$")
+_WITH_UNIT = re.compile(r"^([-+−]?[\d.,' \u00a0]*\d(?:[eE][-+]?\d+)?)\s*([^\d\s].*)$")
+
+
+@dataclass(slots=True)
+class Sheets:
+    """Sheets that were read, by path, and where they come from."""
+
+    tables: dict[Path, Table | FedkgError] = field(default_factory=dict)
+    sources: dict[Path, Source] = field(default_factory=dict)
+
+    def read(self, path: Path) -> Table | FedkgError:
+        """The sheet, or why there is none."""
+        place = path.resolve()
+        if place not in self.tables:
+            try:
+                self.tables[place] = read_table(place)
+                digest = hashlib.sha256(place.read_bytes()).hexdigest()
+                self.sources[place] = Source(name=place.name, kind="sheet", sha256=digest)
+            except FedkgError as error:
+                self.tables[place] = error
+            except OSError as error:
+                self.tables[place] = FedkgError(f"cannot read {path}", received=error.strerror or str(error))
+        return self.tables[place]
+
+
+def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets) -> Environment | None:
+    """One row for each row of the sheet; None, with a problem, where the sheet or a column is missing."""
+    folder = sources.names.folders.get(path.span.file, Path())
+    table = sheets.read(folder / path.text)
+    if isinstance(table, FedkgError):
+        detail = f" ({table.received})" if getattr(table, "received", "") else ""
+        sources.problems.error(
+            "FKG170",
+            path.span,
+            f'the sheet "{path.text}" cannot be read: {_without_path(table.message, folder / path.text, path.text)}{detail}',
+            _help(folder, path.text),
+        )
+        return None
+    headers = {word.text: _header(word, table, path, sources.problems) for word in variables}
+    if any(header is None for header in headers.values()):
+        return None
+    cells = {name: _cells(header, table) for name, header in headers.items() if header is not None}
+    unit = next((header for header in table.headers if header.casefold() in _UNIT_HEADERS), None)
+    return Environment(
+        rows=table.rows,
+        cells=cells,
+        units=tuple("" if is_unknown(text) else text for text in table.texts(unit)) if unit is not None else (),
+        span=path.span,
+        where=partial(_where, table, Path(path.text).name),
+    )
+
+
+def _where(table: Table, name: str, row: int) -> str:
+    return f"{table.where(row)} of {name}"
+
+
+def _without_path(message: str, path: Path, short: str) -> str:
+    return message.replace(str(path.resolve()), short).replace(str(path), short)
+
+
+def _help(folder: Path, name: str) -> str:
+    try:
+        near = nearest(name, [path.name for path in (folder / name).parent.iterdir() if path.is_file()])
+    except OSError:
+        near = None
+    return f'did you mean "{near}"?' if near else "the path counts from the folder of the rule file"
+
+
+def _plain(header: str) -> str:
+    return re.sub(r"[\W_]+", "", header).casefold()
+
+
+def _header(word: Word, table: Table, path: Word, problems: Problems) -> str | None:
+    """The header that a variable stands for; a unit in brackets behind it does not count."""
+    by_name = {_plain(header): header for header in reversed(table.headers)}
+    for header in reversed(table.headers):
+        found = _BRACKETED.match(header)
+        if found:
+            by_name.setdefault(_plain(found[1]), header)
+    known = by_name.get(_plain(word.text))
+    if known is None:
+        close = nearest(word.text, [re.sub(r"\W+", "_", header) for header in table.headers])
+        shown = ", ".join(f"`{header}`" for header in table.headers[:8])
+        problems.error(
+            "FKG171",
+            word.span,
+            f'the sheet "{path.text}" has no column for ?{word.text}',
+            f"did you mean `?{close}`?" if close else f"its columns are {shown}",
+        )
+    return known
+
+
+def _cells(header: str, table: Table) -> tuple[Cell | None, ...]:
+    found = _BRACKETED.match(header)
+    unit = found[2] if found else ""
+    mark: DecimalMark = table.found.decimal
+    texts = table.texts(header)
+    if table.is_numeric(header):
+        values = table.numbers(header).tolist()
+        return tuple(
+            None if value != value else Cell(text=text, number=value, unit=unit, category=text)
+            for text, value in zip(texts, values, strict=True)
+        )
+    return tuple(None if is_unknown(text) else _cell(text, mark, unit) for text in texts)
+
+
+def _cell(text: str, mark: DecimalMark, unit: str) -> Cell:
+    """A text, that may also be a number with its unit: ``8 bar``."""
+    value = number(text, mark)
+    if value is not None:
+        return Cell(text=text, number=value, unit=unit, category=text)
+    parts = _WITH_UNIT.match(text)
+    if parts:
+        value = number(parts[1].strip(), mark)
+        if value is not None and value == value:
+            return Cell(text=text, number=value, unit=parts[2].strip(), category=text)
+    return Cell(text=text, category=text)

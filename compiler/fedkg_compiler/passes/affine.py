@@ -1,0 +1,204 @@
+"""Tells which comparisons are affine, and with which coefficients; the form in which they are evaluated stays as it is.
+
+The shape of the term answers most questions at once; what it leaves open (``(x + 1)^2 - x^2``) goes to sympy.
+
+Letters: R rows, s slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.pack import Call, Compare, Negate, Param, Power, Product, Quotient, Slot, Sum, Term, subterms
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Affine:
+    """``sum of coefficients[i] * slot i + constant``; every number is float64 [R]."""
+
+    coefficients: Mapping[int, Array]
+    constant: Array
+
+
+def slots_of(term: Term) -> frozenset[int]:
+    """The slots that a term reads."""
+    return frozenset(part.index for part in subterms(term) if isinstance(part, Slot))
+
+
+def affine_in(compare: Compare, slots: frozenset[int]) -> bool:
+    """Whether both sides of a comparison are affine in `slots`, everything else being given."""
+    return all(_degree(side, slots) <= 1 or _sympy_degree(side, slots) <= 1 for side in (compare.left, compare.right))
+
+
+_HIGH = 99
+LARGEST, STEEPEST = 60, 8
+"""Terms with more parts, or higher powers, are not given to sympy: expanding them may take for ever."""
+
+
+def _degree(term: Term, slots: frozenset[int]) -> int:
+    """The degree in `slots` that the term's shape shows: never too low, `_HIGH` where it shows none."""
+    match term:
+        case Slot():
+            return int(term.index in slots)
+        case Param():
+            return 0
+        case Sum():
+            return max(_degree(arg, slots) for arg in term.args)
+        case Negate():
+            return _degree(term.arg, slots)
+        case Product():
+            return min(_HIGH, sum(_degree(arg, slots) for arg in term.args))
+        case Quotient():
+            return _degree(term.numerator, slots) if _degree(term.denominator, slots) == 0 else _HIGH
+        case Power():
+            degree = _degree(term.base, slots)
+            return (
+                0
+                if degree == 0
+                else int(min(_HIGH, degree * term.exponent))
+                if term.exponent.is_integer() and term.exponent >= 0
+                else _HIGH
+            )
+        case Call():
+            return 0 if all(_degree(arg, slots) == 0 for arg in term.args) else _HIGH
+        case _:
+            assert_never(term)
+
+
+def _sympy_degree(term: Term, slots: frozenset[int]) -> int:
+    """The degree after simplification; `_HIGH` where it is no polynomial."""
+    if _too_large(term):
+        return _HIGH
+    import sympy
+
+    symbols = [sympy.Symbol(f"s{i}", real=True) for i in sorted(slots)]
+    polynomial = sympy.cancel(_expression(term)).as_poly(*symbols) if symbols else None
+    return _HIGH if polynomial is None else int(polynomial.total_degree())
+
+
+def _too_large(term: Term) -> bool:
+    parts = list(subterms(term))
+    return len(parts) > LARGEST or any(isinstance(part, Power) and abs(part.exponent) > STEEPEST for part in parts)
+
+
+def _expression(term: Term) -> Any:  # Any: sympy has no types
+    import sympy
+
+    match term:
+        case Slot():
+            return sympy.Symbol(f"s{term.index}", real=True)
+        case Param():
+            return sympy.Symbol(f"p{term.index}", real=True)
+        case Sum():
+            return sympy.Add(*(_expression(arg) for arg in term.args))
+        case Negate():
+            return -_expression(term.arg)
+        case Product():
+            return sympy.Mul(*(_expression(arg) for arg in term.args))
+        case Quotient():
+            return _expression(term.numerator) / _expression(term.denominator)
+        case Power():
+            return _expression(term.base) ** sympy.Rational(repr(term.exponent))
+        case Call():
+            return sympy.Function(term.function)(*(_expression(arg) for arg in term.args))
+        case _:
+            assert_never(term)
+
+
+def affine(term: Term, params: Sequence[Array]) -> Affine | None:
+    """The affine form of a term in all its slots, or None where it has none.
+
+    Args:
+        params: the rows' numbers, float64 [R] each.
+    """
+    rows = len(params[0]) if params else 1
+    if _degree(term, slots_of(term)) <= 1:
+        return _by_shape(term, params, rows)
+    return _by_sympy(term, params, rows)
+
+
+def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
+    match term:
+        case Slot():
+            return Affine(coefficients={term.index: np.ones(rows)}, constant=np.zeros(rows))
+        case Param():
+            return Affine(coefficients={}, constant=np.asarray(params[term.index], dtype=np.float64))
+        case Sum():
+            total = _by_shape(term.args[0], params, rows)
+            for arg in term.args[1:]:
+                total = _plus(total, _by_shape(arg, params, rows))
+            return total
+        case Negate():
+            return _times(_by_shape(term.arg, params, rows), np.full(rows, -1.0))
+        case Product():
+            total = _by_shape(term.args[0], params, rows)
+            for arg in term.args[1:]:
+                other = _by_shape(arg, params, rows)
+                total = _times(total, other.constant) if not other.coefficients else _times(other, total.constant)
+            return total
+        case Quotient():
+            below = _by_shape(term.denominator, params, rows).constant
+            with np.errstate(divide="ignore"):
+                return _times(_by_shape(term.numerator, params, rows), 1 / below)
+        case Power():
+            base = _by_shape(term.base, params, rows)
+            return base if term.exponent == 1 else Affine(coefficients={}, constant=base.constant**term.exponent)
+        case Call():
+            return Affine(coefficients={}, constant=_value(term, params))
+        case _:
+            assert_never(term)
+
+
+def _value(term: Call, params: Sequence[Array]) -> Array:
+    """A function of numbers known at compile time."""
+    values = [_by_shape(arg, params, len(params[0])).constant for arg in term.args]
+    result: Array
+    match term.function:
+        case "min":
+            result = np.minimum.reduce(values)
+        case "max":
+            result = np.maximum.reduce(values)
+        case _:
+            result = getattr(np, term.function)(values[0])
+    return result
+
+
+def _plus(a: Affine, b: Affine) -> Affine:
+    keys = [*a.coefficients, *(key for key in b.coefficients if key not in a.coefficients)]
+    zero = np.zeros_like(a.constant)
+    return Affine(
+        coefficients={key: a.coefficients.get(key, zero) + b.coefficients.get(key, zero) for key in keys}, constant=a.constant + b.constant
+    )
+
+
+def _times(a: Affine, factor: Array) -> Affine:
+    return Affine(coefficients={key: value * factor for key, value in a.coefficients.items()}, constant=a.constant * factor)
+
+
+def _by_sympy(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
+    """The affine form of what only cancels after simplification."""
+    if _too_large(term):
+        return None
+    import sympy
+
+    slots = sorted(slots_of(term))
+    symbols = [sympy.Symbol(f"s{i}", real=True) for i in slots]
+    polynomial = sympy.cancel(_expression(term)).as_poly(*symbols)
+    if polynomial is None or polynomial.total_degree() > 1:
+        return None
+    names = [sympy.Symbol(f"p{i}", real=True) for i in range(len(params))]
+    constant = polynomial.coeff_monomial(1)
+    parts = [polynomial.coeff_monomial(symbol) for symbol in symbols]
+    if any(part.atoms(sympy.Function) for part in (*parts, constant)):
+        return None
+    numbers = [
+        np.broadcast_to(np.asarray(sympy.lambdify(names, part, "numpy")(*params), dtype=np.float64), (rows,)) for part in (*parts, constant)
+    ]
+    return Affine(coefficients=dict(zip(slots, numbers[:-1], strict=True)), constant=numbers[-1])

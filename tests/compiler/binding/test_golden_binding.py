@@ -1,0 +1,40 @@
+"""Every golden case of binding: what is said of rules whose names, units or types do not fit, character by character."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from golden.cases import FILE, Case, cases_under, check
+
+from fedkg_compiler.diagnostics import CODES, render
+from fedkg_compiler.driver import compile_rules
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+CASES = cases_under(GOLDEN / "binding")
+NOT_OF_A_CASE = {"FKG240"}  # a file that cannot be read: tested in test_driver.py
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a small plant and its sheets, which the cases speak of; it is the current one."""
+    for path in (GOLDEN / "plant").iterdir():
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_what_is_said(case: Case, folder: Path) -> None:
+    Path(FILE).write_text(case.source, encoding="utf-8")
+    graphs = [Path("plant.ttl")] if "plant:" in case.source else []
+    compilation = compile_rules([Path(FILE)], graphs=graphs)
+    assert (compilation.pack is None) == any(problem.severity == "error" for problem in compilation.diagnostics)
+    check(case, "\n".join(render(problem, case.source) for problem in compilation.diagnostics) or "fine")
+
+
+def test_every_binding_and_sheet_code_has_a_case() -> None:
+    said = {code for code in CODES if any(f"[{code}]" in case.said for case in CASES)}
+    wanted = {code for code in CODES if "FKG170" <= code < "FKG300"}
+    assert wanted - said == NOT_OF_A_CASE
