@@ -1,1 +1,74 @@
-"""fedkg: rules and knowledge graphs that federated learning obeys."""
+"""fedkg: rules and knowledge graphs that federated learning obeys.
+
+Names are loaded when they are first touched, so that ``import fedkg`` stays light: no torch until a name that needs torch, no rule
+compiler until ``compile``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedkg.authoring import CompileError, RuleWarning, compile  # noqa: A004  the public name, fixed
+    from fedkg.constraints.layout import columns, logit, probability, scores
+    from fedkg.constraints.module import ConstraintModule
+    from fedkg.errors import FedkgError
+    from fedkg.evaluation import evaluate
+    from fedkg.jobs import run_job as run
+    from fedkg.pack import Pack, load
+    from fedkg.tables import read_table
+
+    __version__: str
+
+__all__ = [
+    "CompileError",
+    "ConstraintModule",
+    "FedkgError",
+    "Pack",
+    "RuleWarning",
+    "__version__",
+    "columns",
+    "compile",
+    "evaluate",
+    "load",
+    "logit",
+    "probability",
+    "read_table",
+    "run",
+    "scores",
+]
+
+_HOMES = {
+    "CompileError": ("fedkg.authoring", "CompileError"),
+    "ConstraintModule": ("fedkg.constraints.module", "ConstraintModule"),
+    "FedkgError": ("fedkg.errors", "FedkgError"),
+    "Pack": ("fedkg.pack", "Pack"),
+    "RuleWarning": ("fedkg.authoring", "RuleWarning"),
+    "columns": ("fedkg.constraints.layout", "columns"),
+    "compile": ("fedkg.authoring", "compile"),
+    "evaluate": ("fedkg.evaluation", "evaluate"),
+    "load": ("fedkg.pack", "load"),
+    "logit": ("fedkg.constraints.layout", "logit"),
+    "probability": ("fedkg.constraints.layout", "probability"),
+    "read_table": ("fedkg.tables", "read_table"),
+    "run": ("fedkg.jobs", "run_job"),
+    "scores": ("fedkg.constraints.layout", "scores"),
+}
+"""Where each public name lives: (module, name there)."""
+
+
+def __getattr__(name: str) -> Any:
+    """The public name `name`, its module imported now. `Any`: it may be a class, a function or a text."""
+    if name == "__version__":
+        return metadata.version("fedkg")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fedkg' has no attribute '{name}'")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

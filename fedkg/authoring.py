@@ -1,0 +1,229 @@
+"""The one place where the runtime meets the compiler: everything the faces need of rule files and ontologies.
+
+No other module of `fedkg` imports `fedkg_compiler`, and this one does so only inside its functions, so that an installation without the
+compiler loads and evaluates packs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedkg.errors import FedkgError, MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from fedkg.pack import Pack
+    from fedkg.tables import Table
+    from fedkg_compiler.diagnostics.record import Diagnostic
+    from fedkg_compiler.driver import Compilation
+    from fedkg_compiler.ontology.catalog import Catalog
+
+RULE_SUFFIXES = (".fkg",)
+GRAPH_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml")
+COMPILER_LIBRARIES = frozenset({"lark", "rdflib", "oxrdflib", "pyoxigraph", "pint", "sympy", "fedkg_compiler"})
+
+
+class RuleWarning(UserWarning):
+    """The rules were compiled, but something in them is probably not what was meant."""
+
+
+class CompileError(FedkgError):
+    """Rules that cannot be compiled.
+
+    Attributes:
+        diagnostics: every problem, in file order; each has a code, a severity, a span, a message and a help.
+    """
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], rendered: str) -> None:
+        super().__init__(rendered)
+        self.diagnostics = tuple(diagnostics)
+
+
+@contextmanager
+def _compiler(feature: str) -> Iterator[None]:
+    """Turns a missing library of the compiler into a MissingExtra that names `feature`."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in COMPILER_LIBRARIES:
+            raise MissingExtra(feature, "compiler") from error
+        raise
+
+
+def check(paths: Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = ()) -> Compilation:
+    """The pack (None when there is an error) and all diagnostics of rule files and RDF graphs, or of one rule text.
+
+    Raises:
+        UsageError: when a file does not exist.
+        MissingExtra: when the compiler is not installed.
+    """
+    files = [_existing(path) for path in (*paths, *graphs)]
+    with _compiler("compiling rules"):
+        from fedkg_compiler.driver import compile_rules
+
+        count = len(paths)
+        return compile_rules(files[:count], text=text, graphs=files[count:])
+
+
+def compile(  # noqa: A001  the public name, fixed
+    paths: str | Path | Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = ()
+) -> Pack:
+    """The constraint pack of rule files (and RDF graphs among them), or of one rule text.
+
+    Warnings of the compiler are issued as `RuleWarning`.
+
+    Args:
+        paths: one file or several: rule files (`.fkg`) and graphs (`.ttl`, `.nt`, `.rdf`, `.owl`, `.jsonld`).
+        text: the rules themselves, in place of files.
+        graphs: more graphs that the rules may speak about.
+
+    Raises:
+        CompileError: with every diagnostic of every file.
+        UsageError: when a file does not exist, or neither files nor text are given.
+    """
+    if isinstance(paths, str | Path):
+        paths = (paths,)
+    if not paths and text is None:
+        raise UsageError("nothing to compile", help='fedkg.compile("rules.fkg") or fedkg.compile(text="...")')
+    result = check(paths, text=text, graphs=graphs)
+    texts = {} if text is None else {d.span.file: text for d in result.diagnostics}
+    if result.pack is None:
+        raise CompileError(result.diagnostics, render(result.diagnostics, texts))
+    doubts = [d for d in result.diagnostics if d.severity == "warning"]
+    if doubts:
+        warnings.warn(render(doubts, texts), RuleWarning, stacklevel=2)
+    return result.pack
+
+
+def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None) -> str:
+    """Diagnostics as text, each with its source lines underlined where the file can be read (or stands in `texts`)."""
+    with _compiler("explaining rules"):
+        from fedkg_compiler.diagnostics import render as render_one
+
+        sources: dict[str, str | None] = dict(texts or {})
+        blocks = []
+        for diagnostic in diagnostics:
+            file = diagnostic.span.file
+            if file not in sources:
+                sources[file] = _source_text(Path(file))
+            blocks.append(render_one(diagnostic, sources[file]))
+        return "\n\n".join(block.rstrip("\n") for block in blocks)
+
+
+def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
+    """Diagnostics as `fedkg check --json` prints them. `Any`: JSON."""
+    with _compiler("explaining rules"):
+        from fedkg_compiler.diagnostics import to_json
+
+        return {"diagnostics": [to_json(d) for d in diagnostics]}
+
+
+def explain(code: str) -> tuple[str, str]:
+    """The title and the page of a diagnostic's code. Raises UsageError, with the nearest code, when there is none."""
+    with _compiler("explaining codes"):
+        from fedkg_compiler.diagnostics import CODES, nearest
+
+        key = code.strip().upper()
+        if key not in CODES:
+            near = nearest(key, list(CODES))
+            hint = f"did you mean {near}?" if near else "`fedkg explain --list` lists all codes"
+            raise UsageError(f"there is no code `{code}`", help=hint)
+        return CODES[key].title, CODES[key].page
+
+
+def codes() -> dict[str, str]:
+    """Every diagnostic's code with its title."""
+    with _compiler("explaining codes"):
+        from fedkg_compiler.diagnostics import CODES
+
+        return {key: CODES[key].title for key in sorted(CODES)}
+
+
+def draft(limits: Table | None, table: Table, *, limits_name: str, table_name: str) -> str:
+    """A first rule file from a sheet of limits, or from the table's own ranges. Raises TableError."""
+    with _compiler("writing rules"):
+        from fedkg_compiler.authoring.draft import draft_rules
+
+        return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
+
+
+def is_authored(path: str | Path) -> bool:
+    """Whether a file is something to compile (rules or a graph) rather than a pack or a table."""
+    return Path(path).suffix.lower() in RULE_SUFFIXES + GRAPH_SUFFIXES
+
+
+def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic, ...]]:
+    """The pack behind one pack file, or behind rule files, with the compiler's notes on it.
+
+    Raises:
+        UsageError: when packs and rules are mixed, or a file is neither.
+        PackError, CompileError: when the pack or the rules are wrong.
+    """
+    from fedkg.pack import load
+
+    packs = [path for path in paths if not is_authored(path)]
+    if len(paths) == 1 and packs:
+        _existing(packs[0])
+        return load(packs[0]), ()
+    if packs:
+        raise UsageError(
+            f"{packs[0]} stands among rule files",
+            expected="one pack (.fkgpack), or rule files (.fkg) with their graphs (.ttl, .nt, .rdf, .owl, .jsonld)",
+        )
+    result = check(paths)
+    if result.pack is None:
+        raise CompileError(result.diagnostics, render(result.diagnostics))
+    return result.pack, result.diagnostics
+
+
+def _existing(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.exists():
+        raise UsageError(f"there is no file {path}")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file")
+    return path
+
+
+def _source_text(path: Path) -> str | None:
+    """A rule file's text as the diagnostics count it, or None when it cannot be read."""
+    try:
+        return path.read_bytes().decode("utf-8-sig", errors="replace")
+    except OSError:
+        return None
+
+
+def catalog() -> Catalog:
+    """The catalogue of ontologies, with what the user has added. Raises FedkgError when it cannot be read."""
+    with _compiler("listing ontologies"):
+        from fedkg_compiler.ontology.catalog import load_catalog
+
+        return load_catalog()
+
+
+def add_ontology(name: str, source: str, sha256: str | None) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
+    """Put an ontology on the user's shelf: what was recorded, or None with the reason. Raises UsageError for a wrong name or checksum."""
+    with _compiler("adding ontologies"):
+        from fedkg_compiler.ontology.shelf import add_entry
+
+        added, diagnostics = add_entry(name, source, sha256)
+        return (None if added is None else added.model_dump()), diagnostics
+
+
+def remove_ontology(name: str) -> dict[str, str]:
+    """Take an added ontology off the user's shelf and return its record. Raises UsageError when it was not added."""
+    with _compiler("removing ontologies"):
+        from fedkg_compiler.ontology.shelf import remove_entry
+
+        return remove_entry(name).model_dump()
+
+
+def nearest_name(word: str, known: Sequence[str]) -> str | None:
+    """The known name that `word` was probably meant to be, or None."""
+    with _compiler("suggesting names"):
+        from fedkg_compiler.diagnostics import nearest
+
+        return nearest(word, known)

@@ -1,0 +1,76 @@
+"""`fedkg eval`: what the rules say about a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedkg.cli.screen import AsJson, note, out, print_json
+from fedkg.errors import UsageError
+
+if TYPE_CHECKING:
+    from fedkg.evaluation import Comparison, Evaluation
+
+
+def evaluate(
+    files: Annotated[list[Path], typer.Argument(metavar="PACK|RULES... TABLE", help="A pack, or rule files and graphs; the table last.")],
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", metavar="OLD.json", help="An earlier result (--json) to compare with.")
+    ] = None,
+    allow: Annotated[str, typer.Option("--allow", metavar="1%", help="How much worse than the baseline a rule may be.")] = "0%",
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Leave out rules whose columns the table lacks, and say so.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate a table (CSV, Parquet or xlsx) under a pack, or straight under rule files.
+
+    For each rule: how often it was satisfied, violated or unknown, and its worst case with place, time and unit.
+    Separators, decimal commas and encodings are found out and said; empty cells, `Bad` and `No Data` count as unknown.
+    Ends with 0; with --baseline it ends with 1 when a rule is violated more often than before (by more than --allow).
+
+    \b
+    Examples:
+      fedkg eval rules.fkg history.csv
+      fedkg eval plant.fkgpack history.xlsx --json > today.json
+      fedkg eval plant.fkgpack history.csv --baseline today.json --allow 1%
+    """
+    from fedkg import authoring
+    from fedkg.evaluation import compare, parse_allowance, read_baseline
+    from fedkg.evaluation import evaluate as evaluate_table
+    from fedkg.tables import read_table
+
+    if len(files) < 2:
+        raise UsageError("a table is missing", expected="a pack or rule files, and a table last", help="fedkg eval rules.fkg table.csv")
+    *rules, data = files
+    allowance = parse_allowance(allow)
+    before = read_baseline(baseline) if baseline else None
+    pack, diagnostics = authoring.load_or_compile(rules)
+    doubts = [d for d in diagnostics if d.severity == "warning"]
+    if doubts:
+        note(authoring.render(doubts) + "\n")
+    if not data.is_file():
+        raise UsageError(f"there is no table {data}")
+    result = evaluate_table(pack, read_table(data), missing="skip" if skip_missing else "error")
+    comparison = compare(result, before, allowance) if before is not None else None
+    if as_json:
+        print_json(result.to_json() | ({"baseline": comparison.to_json()} if comparison else {}))
+    else:
+        _show(result, comparison)
+    if comparison is not None and comparison.worse:
+        raise typer.Exit(comparison.exit_code)
+
+
+def _show(result: Evaluation, comparison: Comparison | None) -> None:
+    from rich.text import Text
+
+    from fedkg.evaluation.present import comparison_lines, outcome, rules_table
+
+    console = out()
+    console.print(rules_table(result))
+    for line in outcome(result):
+        console.print(Text(line))
+    for line in comparison_lines(comparison) if comparison else ():
+        console.print(Text(line))

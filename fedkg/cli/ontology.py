@@ -1,0 +1,111 @@
+"""`fedkg ontology`: which ontologies rules may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedkg.cli.screen import AsJson, note, out, print_json, say
+from fedkg.errors import FedkgError, UsageError
+
+if TYPE_CHECKING:
+    from fedkg_compiler.ontology.catalog import Catalog
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The word that stands after `use` in a rule file.")]
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("list")
+def list_entries(as_json: AsJson = False) -> None:
+    """List the ontologies that rule files can `use`."""
+    from fedkg import authoring
+
+    catalog = authoring.catalog()
+    entries = [_entry(catalog, name) for name in catalog.names()]
+    if as_json:
+        print_json({"ontologies": entries})
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in ("name", "title", "prefix", "in use"):
+        table.add_column(header, overflow="fold")
+    for entry in entries:
+        table.add_row(*(Text(entry[key]) for key in ("name", "title", "prefix")), Text(entry["loaded_from"]))
+    out().print(table)
+
+
+@app.command("show")
+def show_entry(name: Name, as_json: AsJson = False) -> None:
+    """Show one ontology: its names and addresses, where the original comes from, and what is loaded for it."""
+    from fedkg import authoring
+
+    catalog = authoring.catalog()
+    if name not in catalog.names():
+        near = authoring.nearest_name(name, catalog.names())
+        raise UsageError(f"there is no ontology `{name}`", help=f"did you mean `{near}`?" if near else "`fedkg ontology list` lists them")
+    entry = _entry(catalog, name)
+    if as_json:
+        print_json(entry)
+        return
+    width = max(len(key) for key in entry)
+    say("\n".join(f"{key.replace('_', ' '):<{width}}  {value}" for key, value in entry.items() if value))
+
+
+@app.command("add")
+def add_entry(
+    name: Name,
+    source: Annotated[
+        str, typer.Argument(metavar="FILE-OR-URL", help="The ontology: a path, or an http(s) address, which is then fetched.")
+    ],
+    sha256: Annotated[str | None, typer.Option("--sha256", help="The checksum the file must have.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Load an official file, or an ontology of your own, in place of (or beside) the modules that ship with fedkg.
+
+    \b
+    Examples:
+      fedkg ontology add mason ~/Downloads/mason.owl
+      fedkg ontology add ourplant plant-terms.ttl
+    """
+    from fedkg import authoring
+
+    added, diagnostics = authoring.add_ontology(name, source, sha256)
+    if as_json:
+        print_json({"added": added} | authoring.diagnostics_json(diagnostics))
+    elif diagnostics:
+        note(authoring.render(diagnostics))
+    if added is None:
+        raise typer.Exit(FedkgError.exit_code)
+    if not as_json:
+        say(f"{name}: added, sha256 {added['sha256']}\nrule files reach it with `use {name}` and the prefix `{added['prefix']}:`")
+
+
+@app.command("remove")
+def remove_entry(name: Name, as_json: AsJson = False) -> None:
+    """Take an added file off again; the module that ships with fedkg, where there is one, is used as before."""
+    from fedkg import authoring
+
+    removed = authoring.remove_ontology(name)
+    if as_json:
+        print_json({"removed": removed})
+    else:
+        say(f"{name}: removed ({Path(removed['source']).name})")
+
+
+def _entry(catalog: Catalog, name: str) -> dict[str, Any]:
+    """What is known of one ontology. `Any`: texts and lists of texts."""
+    known, added = catalog.entries.get(name), catalog.added.get(name)
+    facts: dict[str, Any] = {"name": name}
+    if known is not None:
+        facts |= {"title": known.title, "version": known.version, "iri": known.iri, "prefix": known.prefix, "namespace": known.namespace}
+        if known.official is not None:
+            facts |= {"official_source": known.official.source, "official_sha256": known.official.sha256, "licence": known.official.licence}
+    elif added is not None:
+        facts |= {"title": added.title, "version": "", "iri": added.iri, "prefix": added.prefix, "namespace": added.namespace}
+    where = f"{added.source} (sha256 {added.sha256[:12]})" if added is not None else "the module that ships with fedkg"
+    return facts | {"loaded_from": where}

@@ -1,0 +1,87 @@
+"""What a run shows while it goes: one line per training, with a bar where the screen can draw one."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from fedkg.cli.screen import err, note
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from fedkg.jobs.events import Event
+
+
+class Watch:
+    """Listens to a run's events; a context, so that the bar is taken down whatever happens."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+        self._total: TaskID | None = None
+        self._arm: TaskID | None = None
+
+    def __enter__(self) -> Watch:
+        console = err()
+        if console.is_terminal:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            texts = (TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[figures]}"))
+            self._bar = Progress(TextColumn("{task.description}"), BarColumn(bar_width=16), TimeRemainingColumn(), *texts, console=console)
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event.kind:
+            case "prepared" | "note":
+                self._say(event.message)
+            case "arm":
+                self._begin(event)
+            case "round":
+                self._advance(event)
+            case "arm_done":
+                self._end(event)
+            case "finished":
+                pass
+
+    def _say(self, text: str) -> None:
+        if text and self._bar is not None:
+            self._bar.console.print(text, markup=False)
+        elif text:
+            note(text)
+
+    def _begin(self, event: Event) -> None:
+        if self._bar is None:
+            return
+        if self._total is None:
+            self._total = self._bar.add_task(f"all {event.arms} trainings", total=event.arms * event.rounds, figures="")
+        self._arm = self._bar.add_task(event.arm, total=event.rounds, completed=event.round, figures="")
+
+    def _advance(self, event: Event) -> None:
+        if self._bar is not None and self._arm is not None:
+            self._bar.update(self._arm, completed=event.round, figures=figures(event))
+        if self._bar is not None and self._total is not None:
+            self._bar.update(self._total, completed=(event.arm_number - 1) * event.rounds + event.round)
+
+    def _end(self, event: Event) -> None:
+        """The arm's bar gives way to a plain line that stays on the screen."""
+        if self._bar is not None and self._arm is not None and self._total is not None:
+            self._bar.remove_task(self._arm)
+            self._arm = None
+        self._say(f"[{event.arm_number}/{event.arms}] {event.message or event.arm}")
+
+
+def figures(event: Event) -> str:
+    """``F1 0.71, broken 12% (danger)``; empty when the round was not evaluated."""
+    parts = []
+    f1, rho, zone = event.values.get("f1"), event.values.get("rho_worst"), event.values.get("zone")
+    if isinstance(f1, float) and f1 == f1:
+        parts.append(f"F1 {f1:.2f}")
+    if isinstance(rho, float) and rho == rho:
+        parts.append(f"broken {rho:.0%}" + (f" ({zone})" if zone else ""))
+    return ", ".join(parts)

@@ -1,0 +1,78 @@
+"""The arms of a run side by side: scenarios (what the job varied), in each the algorithms, over their seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fedkg.report.records import Arm, RoundRow, RunRecords
+
+Setting = tuple[tuple[str, str], ...]
+"""What a job varied: field and value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One algorithm in one scenario: its arms, one per seed, with their rounds in order."""
+
+    algorithm: str
+    name: str
+    arms: tuple[Arm, ...]
+    rounds: tuple[tuple[RoundRow, ...], ...]
+
+    def curve(self, read: Callable[[RoundRow], float]) -> tuple[list[int], list[float], list[float], list[float]]:
+        """Round numbers, mean, lowest and highest of a figure over seeds, round by round."""
+        at: dict[int, list[float]] = {}
+        for rows in self.rounds:
+            for row in rows:
+                if not math.isnan(value := read(row)):
+                    at.setdefault(row.round, []).append(value)
+        numbers = sorted(at)
+        return numbers, [statistics.fmean(at[n]) for n in numbers], [min(at[n]) for n in numbers], [max(at[n]) for n in numbers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What the job held fixed for all algorithms in it."""
+
+    setting: Setting
+    corrupted: str
+    contenders: tuple[Contender, ...]
+
+    @property
+    def title(self) -> str:
+        """``alpha 0.1, graz corrupted``; empty when the job varied nothing."""
+        return setting_text(self.setting, self.corrupted)
+
+
+def setting_text(setting: Setting, corrupted: str) -> str:
+    """A setting in words; of dotted fields the last word."""
+    parts = [f"{name.rpartition('.')[2].replace('_', ' ')} {value}" for name, value in setting]
+    return ", ".join([*parts, f"{corrupted} corrupted"] if corrupted else parts)
+
+
+def scenarios(records: RunRecords) -> tuple[Scenario, ...]:
+    """The run's scenarios in the order of its arms, those with a corrupted site last."""
+    rows: dict[str, list[RoundRow]] = {arm.id: [] for arm in records.arms}
+    for row in records.rounds:
+        rows.setdefault(row.arm, []).append(row)
+    grouped: dict[tuple[Setting, str], dict[str, list[Arm]]] = {}
+    for arm in sorted(records.arms, key=lambda arm: bool(arm.corrupted)):
+        grouped.setdefault((arm.setting, arm.corrupted), {}).setdefault(arm.algorithm, []).append(arm)
+    return tuple(
+        Scenario(setting=setting, corrupted=corrupted, contenders=tuple(_contender(arms, rows) for arms in algorithms.values()))
+        for (setting, corrupted), algorithms in grouped.items()
+    )
+
+
+def _contender(arms: Sequence[Arm], rows: dict[str, list[RoundRow]]) -> Contender:
+    ordered = tuple(tuple(sorted(rows[arm.id], key=lambda row: row.round)) for arm in arms)
+    return Contender(algorithm=arms[0].algorithm, name=arms[0].title, arms=tuple(arms), rounds=ordered)
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean of the values that are numbers; NaN when none is."""
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.fmean(known) if known else math.nan

@@ -1,0 +1,116 @@
+"""What came out of a run, in sentences for somebody who runs a plant."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+from fedkg.report.comparison import Setting, mean
+from fedkg.report.records import Result, RunRecords
+
+ZONES = (
+    ("safe", 0.0, 0.05, "normal operation"),
+    ("warning", 0.05, 0.10, "monitor closely"),
+    ("danger", 0.10, 0.18, "tighten the rules' grip"),
+    ("critical", 0.18, 1.0, "intervene"),
+)
+"""Zones of the violation rate: name, lower and upper edge, what to do."""
+
+
+def zone_of(rho: float) -> str:
+    """The zone of a violation rate: safe below 0.05, warning below 0.10, danger up to and with 0.18, critical above; "" when unknown."""
+    if math.isnan(rho):
+        return ""
+    return "safe" if rho < 0.05 else "warning" if rho < 0.10 else "danger" if rho <= 0.18 else "critical"
+
+
+def outcome(records: RunRecords) -> list[str]:
+    """The outcome, most important first; every sentence is made of figures of the run folder."""
+    whole = [result for result in records.results if not result.corrupted]
+    said = [_unfinished(records), _overview(records.results), *records.sentences, _detection(whole), _rules_kept(whole), _excluded(records)]
+    return [sentence for sentence in said if sentence]
+
+
+def _unfinished(records: RunRecords) -> str:
+    open_arms = sum(not arm.done for arm in records.arms)
+    if not open_arms:
+        return ""
+    return f"This run is not finished: {open_arms} of {len(records.arms)} trainings are still open, and what is shown is preliminary."
+
+
+def _overview(results: Sequence[Result]) -> str:
+    """Whether it made a difference, in one sentence: without damage, and with it."""
+    settings: dict[tuple[Setting, str], list[Result]] = {}
+    for result in results:
+        if not math.isnan(result.figure("f1").mean):
+            settings.setdefault((result.setting, result.corrupted), []).append(result)
+    groups = [group for group in settings.values() if len(group) > 1]
+    if len(groups) < 2:
+        return ""
+    clean, damaged = [g for g in groups if not g[0].corrupted], [g for g in groups if g[0].corrupted]
+    return " ".join([*_ahead(clean), *(_damaged(group) for group in damaged)])
+
+
+def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
+    """How often an algorithm is clearly the best."""
+    if not groups:
+        return []
+    best = [sorted(group, key=lambda result: -result.figure("f1").mean) for group in groups]
+    clear = Counter(first.title for first, second, *_ in best if clearly_better(first, second))
+    where = "the one setting" if len(groups) == 1 else f"all {len(groups)} settings"
+    names = " and ".join(result.title for result in groups[0])
+    if not clear:
+        return [f"With sound data, {names} are level in {where}: no difference is clear of chance."]
+    counts = ", ".join(f"{name} is clearly ahead in {count}" for name, count in clear.most_common())
+    return [f"With sound data, {counts} of {len(groups)} settings."]
+
+
+def _damaged(group: Sequence[Result]) -> str:
+    base = next((result for result in group if result.algorithm == "fedavg"), group[0])
+    best = max(group, key=lambda result: result.figure("f1").mean)
+    where = f"With wrong labels at {base.corrupted}, "
+    if best is base:
+        return f"{where}{base.title} is the best, at F1 {base.figure('f1').text()}."
+    how = "" if clearly_better(best, base) else ", a difference that may be chance"
+    return f"{where}{best.title} keeps an F1 of {best.figure('f1').text()} where {base.title} ends at {base.figure('f1').text()}{how}."
+
+
+def clearly_better(one: Result, other: Result) -> bool:
+    """Whether F1 is higher on every seed, and by more than the differences scatter; the rule of `fedkg.jobs.summary`."""
+    pairs = [a - b for a, b in zip(one.figure("f1").values, other.figure("f1").values, strict=False) if not math.isnan(a - b)]
+    return len(pairs) > 1 and min(pairs) > 0 and statistics.fmean(pairs) > statistics.stdev(pairs)
+
+
+def _detection(results: Sequence[Result]) -> str:
+    """What the figures mean at a machine: failures found, alarms that are right."""
+    found = [result.figure("recall").mean for result in results if not math.isnan(result.figure("recall").mean)]
+    right = [result.figure("precision").mean for result in results if not math.isnan(result.figure("precision").mean)]
+    if not found or not right:
+        return ""
+    return f"At the end the models find {_range(found)} of the failures, and {_range(right)} of their alarms are right."
+
+
+def _range(shares: Sequence[float]) -> str:
+    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _rules_kept(results: Sequence[Result]) -> str:
+    """The violation rate of the last round per algorithm, averaged over the settings without damage."""
+    parts = []
+    for name in dict.fromkeys(result.title for result in results):
+        worst = mean(result.figure("rho_worst").mean for result in results if result.title == name)
+        every = mean(result.figure("rho_mean").mean for result in results if result.title == name)
+        if not math.isnan(worst):
+            parts.append(f"{name} {worst:.1%} at the worst site ({zone_of(worst)}) and {every:.1%} on average")
+    return f"Share of the rules that the sites' models broke in the last round: {'; '.join(parts)}." if parts else ""
+
+
+def _excluded(records: RunRecords) -> str:
+    counts = Counter(row.client for row in records.clients if row.status.startswith("excluded"))
+    if not counts:
+        return ""
+    places = ", ".join(f"{site} ({count} {'round' if count == 1 else 'rounds'})" for site, count in counts.most_common())
+    return f"Some updates were unusable and left out, by name: {places}."

@@ -1,0 +1,193 @@
+"""The report's page: sections filled from the records, one HTML file that loads nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkg.errors import MissingExtra
+from fedkg.report import charts
+from fedkg.report.comparison import Scenario, scenarios
+from fedkg.report.outcome import ZONES, outcome
+from fedkg.report.records import RunRecords, read_run
+from fedkg.report.sections import comparison_table, data_checks, facts, machine, most_violated, rules_kept
+
+HERE = Path(__file__).parent
+ALPHA = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
+
+Context = dict[str, Any]
+"""What the template is filled with. `Any`: texts, numbers, lists and mappings of them."""
+
+
+def write_report(folder: str | Path) -> Path:
+    """Write `report.html` into a run folder, from what is in it, and return its path.
+
+    Raises:
+        UsageError: when the folder is not a run folder.
+        MissingExtra: when plotly or jinja2 is not installed.
+    """
+    records = read_run(Path(folder))
+    target = records.folder / "report.html"
+    partial = target.with_name(f".report.{os.getpid()}.part")
+    partial.write_text(page(records), encoding="utf-8")
+    partial.replace(target)
+    return target
+
+
+def page(records: RunRecords) -> str:
+    """The report as one HTML document. Raises MissingExtra."""
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from markupsafe import Markup
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError as error:
+        raise MissingExtra("writing the report", "report") from error
+    figures = _Figures()
+    context = _context(records, figures)
+    context |= {
+        "style": Markup((HERE / "style.css").read_text(encoding="utf-8")),
+        "script": Markup((HERE / "script.js").read_text(encoding="utf-8")),
+        "plotly": Markup(get_plotlyjs()),
+        "figures": Markup(_script_json(figures.found)),
+    }
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("template.html.j2").render(context)
+
+
+class _Figures:
+    """The page's charts, numbered as they are added."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, charts.Figure] = {}
+
+    def add(self, figure: charts.Figure, title: str, label: str) -> list[Context]:
+        """What the template needs of one chart, or nothing when the chart has nothing to draw."""
+        if not any(len(trace["x"]) for trace in figure["data"]):
+            return []
+        name = f"f{len(self.found)}"
+        self.found[name] = figure
+        return [{"id": name, "title": title, "label": label, "height": figure["layout"]["height"]}]
+
+
+def _context(records: RunRecords, figures: _Figures) -> Context:
+    found = scenarios(records)
+    contenders = list(dict.fromkeys(c.algorithm for s in found for c in s.contenders))
+    names = {c.algorithm: c.name for s in found for c in s.contenders}
+    algorithm_colour = charts.colours(contenders, charts.ALGORITHM_COLOURS)
+    site_colour = charts.colours(sorted({row.client for row in records.clients}), charts.SITE_COLOURS)
+    seeds = max((len(c.arms) for s in found for c in s.contenders), default=0)
+    comparison = comparison_table(records.results, records.target, algorithm_colour)
+    learning, violations = [], []
+    for s in found:
+        learning += figures.add(charts.learning_curve(s, algorithm_colour), s.title, f"F1 by round, {s.title or 'all arms'}")
+        violations += figures.add(
+            charts.violation_curve(s, algorithm_colour), s.title, f"Share of rules broken by round, {s.title or 'all arms'}"
+        )
+    rules = most_violated(records, found, algorithm_colour)
+    context: Context = {
+        "title": records.title,
+        "subtitle": _subtitle(records, seeds),
+        "outcome": outcome(records),
+        "alpha_note": ALPHA if any(name.endswith("alpha") for s in found for name, _ in s.setting) else "",
+        "comparison": comparison,
+        "seeds_note": f"mean ± standard deviation over {seeds} seeds."
+        if seeds > 1
+        else "from a single seed, so that chance is part of them.",
+        "target_note": _target_note(records),
+        "band_note": "The line is the mean over seeds, the band reaches from the worst to the best seed." if seeds > 1 else "",
+        "learning": learning,
+        "violations": violations,
+        "zones": ZONES,
+        "algorithms": [(names[key], colour) for key, colour in algorithm_colour.items()],
+        "sites": list(site_colour.items()),
+        "weights": _weights(records, found, site_colour, algorithm_colour, figures),
+        "weights_note": ", mean over seeds" if seeds > 1 else "",
+        "rules": rules,
+        "rules_kept": rules_kept(records),
+        "rules_note": ", mean over the trainings without damage" if any(s.corrupted for s in found) else "",
+        "split": _splits(records, figures),
+        "checks": data_checks(records),
+        "split_note": records.split_note,
+        "settings": facts(records.job),
+        "job_text": records.job_text,
+        "environment": machine(records.environment),
+        "folder": records.folder.name,
+    }
+    return context | {"sections": _present(context)}
+
+
+def _present(context: Context) -> list[tuple[str, str]]:
+    """The sections that have something to show, for the line of links."""
+    every = (
+        ("outcome", "Outcome", True),
+        ("comparison", "Comparison", context["comparison"]),
+        ("learning", "Learning", context["learning"]),
+        ("rules-kept", "Rules kept", context["violations"]),
+        ("weights", "Weights", context["weights"]),
+        ("rules", "Violated rules", context["rules"]),
+        ("data", "Data", context["split"] or context["checks"]),
+        ("settings", "Settings", True),
+    )
+    return [(name, label) for name, label, shown in every if shown]
+
+
+def _subtitle(records: RunRecords, seeds: int) -> str:
+    sites = len({row.client for row in records.clients})
+    rounds = max((row.round for row in records.rounds), default=0)
+    parts = [f"{len(records.arms)} trainings"]
+    if sites:
+        parts.append(f"{sites} sites")
+    if rounds:
+        parts.append(f"{rounds} rounds each")
+    if seeds > 1:
+        parts.append(f"{seeds} seeds")
+    return ", ".join(parts)
+
+
+def _target_note(records: RunRecords) -> str:
+    if math.isnan(records.target):
+        return ""
+    return f"Rounds to target: the first round whose F1 reaches {records.target:g}; in brackets how many of the seeds get there."
+
+
+def _weights(
+    records: RunRecords, found: Sequence[Scenario], sites: Mapping[str, str], algorithms: Mapping[str, str], figures: _Figures
+) -> list[Context]:
+    """One group of charts per scenario, those with a damaged site first: there the weights matter."""
+    groups = []
+    for s in sorted(found, key=lambda s: not s.corrupted):
+        bars = charts.weight_bars(s, records.clients, list(sites), algorithms)
+        drawn = figures.add(bars, "Mean over all rounds", f"mean weight of each site, {s.title or 'all arms'}")
+        for c in s.contenders:
+            lines = charts.weight_curve(c, records.clients, sites, s.corrupted)
+            drawn += figures.add(lines, f"{c.name}, by round", f"weight of each site by round, {c.name}")
+        if drawn:
+            note = "red: the corrupted site; dashed: its share of the data" if s.corrupted else ""
+            groups.append({"title": s.title, "note": note, "charts": drawn})
+    return groups
+
+
+def _splits(records: RunRecords, figures: _Figures) -> list[Context]:
+    drawn: list[Context] = []
+    for title, sites in records.splits:
+        drawn += figures.add(charts.split_bars(sites), title, f"rows of data per site, {title or 'all arms'}")
+    return drawn
+
+
+def _script_json(value: Any) -> str:
+    """JSON that can stand inside a script element: no `<`, no NaN. `Any`: JSON."""
+    return json.dumps(_nulls(value), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _nulls(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_nulls(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

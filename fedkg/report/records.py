@@ -1,0 +1,272 @@
+"""A run folder as data: what the report reads, and nothing else. Missing files of a run that stopped early are empty lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedkg.errors import UsageError
+from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, RESULTS, SPLIT, RunFolder
+
+Json = dict[str, Any]
+"""A JSON object as read from a file. `Any`: JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One training of the run.
+
+    Attributes:
+        id: as in the run's files. algorithm: its name in the job. title: what readers call it. seed: of the training.
+        setting: what the job varied besides algorithm and seed, as text by field (``{"data.alpha": "0.1"}``).
+        corrupted: the site whose labels were damaged on purpose, or "".
+        done: whether it was trained to its end.
+    """
+
+    id: str
+    algorithm: str
+    title: str
+    seed: int
+    setting: tuple[tuple[str, str], ...] = ()
+    corrupted: str = ""
+    done: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A mean over seeds with its standard deviation, NaN where there is none, and the value of each seed."""
+
+    mean: float
+    deviation: float = math.nan
+    values: tuple[float, ...] = ()
+
+    def text(self, digits: int = 2, *, factor: float = 1.0, unit: str = "") -> str:
+        """``0.71 ± 0.02``; a dash when nothing was measured."""
+        if math.isnan(self.mean):
+            return "–"
+        shown = f"{self.mean * factor:.{digits}f}"
+        if not math.isnan(self.deviation):
+            shown += f" ± {self.deviation * factor:.{digits}f}"
+        return f"{shown}{unit}"
+
+
+NOTHING = Figure(math.nan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One line of the comparison: an algorithm in a setting, over its seeds.
+
+    Attributes:
+        reached: in how many seeds F1 reached the target. zone: of the mean violation rate of the worst site in the last round.
+        figures: by name as in `results.json`.
+    """
+
+    setting: tuple[tuple[str, str], ...]
+    corrupted: str
+    algorithm: str
+    title: str
+    seeds: int
+    reached: int = 0
+    zone: str = ""
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def figure(self, name: str) -> Figure:
+        """The figure called `name`, unknown when it was not measured."""
+        return self.figures.get(name, NOTHING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRow:
+    """One line of `rounds.csv`; numbers that were not measured are NaN."""
+
+    arm: str
+    round: int
+    f1: float = math.nan
+    precision: float = math.nan
+    recall: float = math.nan
+    loss: float = math.nan
+    rho_worst: float = math.nan
+    rho_mean: float = math.nan
+    zone: str = ""
+    bytes: float = math.nan
+    seconds: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRow:
+    """One line of `clients.csv`: a site in a round; `share` is its weight by its number of samples alone."""
+
+    arm: str
+    round: int
+    client: str
+    samples: float = math.nan
+    validity: float = math.nan
+    alpha: float = math.nan
+    share: float = math.nan
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRow:
+    """One line of `rules.csv`: a rule at the end of an arm."""
+
+    arm: str
+    rule: str
+    title: str = ""
+    kind: str = ""
+    rate: float = math.nan
+    bound_rows: int = 0
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRow:
+    """One line of `checks.csv`: a rule over the data alone."""
+
+    rule: str
+    title: str = ""
+    kind: str = ""
+    violated: int = 0
+    evaluations: int = 0
+    rate: float = math.nan
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecords:
+    """Everything the report says, read from a run folder.
+
+    Attributes:
+        results, sentences: the comparison over seeds, and what it says; empty until the run is finished.
+        splits: per way the data was split: its title, and per site `rows` and `positives` (failures). split_note: in words.
+        rule_texts: the rules as written, by name. target: the F1 score whose first round is reported, NaN for none.
+    """
+
+    folder: Path
+    job: Json
+    job_text: str
+    environment: Json
+    arms: tuple[Arm, ...]
+    results: tuple[Result, ...] = ()
+    sentences: tuple[str, ...] = ()
+    rounds: tuple[RoundRow, ...] = ()
+    clients: tuple[ClientRow, ...] = ()
+    rules: tuple[RuleRow, ...] = ()
+    checks: tuple[CheckRow, ...] = ()
+    splits: tuple[tuple[str, dict[str, dict[str, float]]], ...] = ()
+    split_note: str = ""
+    rule_texts: dict[str, str] = field(default_factory=dict)
+    target: float = math.nan
+    title: str = "Training run"
+
+
+def read_run(folder: Path) -> RunRecords:
+    """The records of a run folder. Raises UsageError when it is none, JobError when one of its files is damaged."""
+    files = RunFolder(folder)
+    if not (folder / ARMS).is_file():
+        raise UsageError(f"{folder} is not a run folder", expected="a folder that `fedkg run` wrote, with arms.json in it")
+    job_text = (folder / JOB).read_text(encoding="utf-8") if (folder / JOB).is_file() else ""
+    job = _yaml(job_text)
+    split = files.read_json(SPLIT) if (folder / SPLIT).is_file() else {}
+    results = files.read_json(RESULTS) if (folder / RESULTS).is_file() else {}
+    return RunRecords(
+        folder=folder,
+        job=job,
+        job_text=job_text,
+        environment=files.read_json(ENVIRONMENT),
+        arms=tuple(_arm(entry) for entry in files.read_json(ARMS)),
+        rounds=tuple(_row(RoundRow, line) for line in files.rows("rounds.csv")),
+        clients=tuple(_row(ClientRow, line) for line in files.rows("clients.csv")),
+        rules=tuple(_row(RuleRow, line) for line in files.rows("rules.csv")),
+        checks=tuple(_row(CheckRow, line) for line in files.rows("checks.csv")),
+        results=tuple(_result(row) for row in results.get("rows", ())),
+        sentences=tuple(results.get("sentences", ())),
+        splits=_splits(split),
+        split_note=_split_note(split),
+        rule_texts=results.get("rules", {}),
+        target=job.get("evaluation", {}).get("target_f1", math.nan),
+        title=job.get("title") or job.get("name") or "Training run",
+    )
+
+
+def _arm(entry: Json) -> Arm:
+    return Arm(
+        id=entry["id"],
+        algorithm=entry["algorithm"],
+        title=entry["title"],
+        seed=entry["seed"],
+        setting=tuple((name, str(value)) for name, value in entry["setting"].items()),
+        corrupted=entry["corrupted"],
+        done=entry["done"],
+    )
+
+
+def _result(row: Json) -> Result:
+    figures = {
+        name: Figure(_known(value["mean"]), _known(value["spread"]), tuple(_known(item) for item in value["values"]))
+        for name, value in row.items()
+        if isinstance(value, dict) and "mean" in value
+    }
+    return Result(
+        setting=tuple((name, str(value)) for name, value in row["setting"].items()),
+        corrupted=row["corrupted"],
+        algorithm=row["algorithm"],
+        title=row["title"],
+        seeds=row["seeds"],
+        reached=row["reached"],
+        zone=row["zone"],
+        figures=figures,
+    )
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _splits(document: Json) -> tuple[tuple[str, dict[str, dict[str, float]]], ...]:
+    """The first seed of every setting; which site is damaged changes no row's place."""
+    chosen: dict[str, tuple[str, dict[str, dict[str, float]]]] = {}
+    for split in document.get("splits", ()):
+        setting = ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in split["setting"].items())
+        chosen.setdefault(setting, (setting, split["sites"]))
+    return tuple(chosen.values())
+
+
+def _split_note(document: Json) -> str:
+    """How the rows were dealt out, and which stay with the server, in words."""
+    held = {name: document[name] for name in ("test", "server") if name in document}
+    parts = [document.get("note", "")]
+    words = {"test": "kept aside for the test", "server": "held by the server"}
+    parts += [f"{value['rows']:,} rows are {words[name]} ({value['positives']:,} failures)" for name, value in held.items()]
+    several = len({split["seed"] for split in document.get("splits", ())}) > 1
+    return " ".join(f"{part.rstrip('.')}." for part in (*parts, "Shown is the split of the first seed" if several else "") if part)
+
+
+Row = TypeVar("Row", RoundRow, ClientRow, RuleRow, CheckRow)
+
+
+def _row(kind: type[Row], line: Mapping[str, str]) -> Row:
+    """A line as a record: numbers read as such, empty cells as not measured, columns the report does not use left out."""
+    values: dict[str, Any] = {}
+    for item in fields(kind):
+        text = line.get(item.name, "")
+        values[item.name] = _number(text) if item.type == "float" else int(_number(text, 0.0)) if item.type == "int" else text
+    return kind(**values)
+
+
+def _number(text: str, otherwise: float = math.nan) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return otherwise
+
+
+def _yaml(text: str) -> Json:
+    import yaml
+
+    found = yaml.safe_load(text) if text else {}
+    return found if isinstance(found, dict) else {}

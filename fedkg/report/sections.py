@@ -1,0 +1,149 @@
+"""The report's tables and lists as plain data for the template."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fedkg.report.comparison import Scenario, mean, setting_text
+from fedkg.report.outcome import zone_of
+from fedkg.report.records import Json, Result, RuleRow, RunRecords
+
+MOST_RULES = 8
+Cell = tuple[str, str, str]
+"""Label, text, and the zone it is tinted with ("" for none)."""
+
+
+def comparison_table(results: Sequence[Result], target: float, colour: Mapping[str, str]) -> dict[str, Any]:
+    """Headers, and per setting one row per algorithm; empty when nothing is finished. `Any`: texts and lists of texts."""
+    if not results:
+        return {}
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        cells = _cells(result, target)
+        row = {"name": result.title, "colour": colour.get(result.algorithm, "#64748b"), "cells": cells}
+        groups.setdefault(setting_text(result.setting, result.corrupted), []).append(row)
+    titled = any(groups)
+    headers = [*(["setting"] if titled else []), "algorithm", *(label for label, _, _ in _cells(results[0], target))]
+    return {
+        "headers": headers,
+        "groups": [{"title": (title or "as given") if titled else "", "rows": rows} for title, rows in groups.items()],
+        "numeric_from": 3 if titled else 2,
+    }
+
+
+def _cells(result: Result, target: float) -> list[Cell]:
+    reach = result.figure("rounds_to_target").mean
+    seeds = f" ({result.reached}/{result.seeds})" if result.seeds > 1 else ""
+    cells = [
+        ("F1", result.figure("f1").text(), ""),
+        ("recall", result.figure("recall").text(0, factor=100, unit=" %"), ""),
+        ("precision", result.figure("precision").text(0, factor=100, unit=" %"), ""),
+        ("rounds to target", f"{reach:.0f}{seeds}" if result.reached else f"never{seeds}", ""),
+        ("worst site breaks", result.figure("rho_worst").text(1, factor=100, unit=" %"), ""),
+        ("zone", result.zone or "–", result.zone),
+        ("mean breaks", result.figure("rho_mean").text(1, factor=100, unit=" %"), ""),
+        ("sent", size_text(result.figure("bytes").mean), ""),
+    ]
+    return [cell for cell in cells if cell[0] != "rounds to target" or not math.isnan(target)]
+
+
+def size_text(size: float) -> str:
+    """A number of bytes with a unit that keeps it short."""
+    if math.isnan(size):
+        return "–"
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"
+
+
+def most_violated(records: RunRecords, found: Sequence[Scenario], colour: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rules that are broken most, worst first, with a bar per algorithm and an example. `Any`: texts and lists."""
+    algorithm = {arm.id: arm.algorithm for arm in records.arms if not arm.corrupted or all(a.corrupted for a in records.arms)}
+    names = {c.algorithm: c.name for s in found for c in s.contenders}
+    grouped: dict[str, list[RuleRow]] = {}
+    for row in records.rules:
+        if row.arm in algorithm and not math.isnan(row.rate):
+            grouped.setdefault(row.rule, []).append(row)
+    worst = sorted(grouped.values(), key=lambda rows: -max(row.rate for row in rows))
+    worst = [rows for rows in worst if max(row.rate for row in rows) > 0][:MOST_RULES]
+    return [_violated(rows, algorithm, names, colour, records.rule_texts) for rows in worst]
+
+
+def _violated(
+    rows: Sequence[RuleRow], algorithm: Mapping[str, str], names: Mapping[str, str], colour: Mapping[str, str], texts: Mapping[str, str]
+) -> dict[str, Any]:
+    bars = []
+    for key in names:
+        rate = mean(row.rate for row in rows if algorithm[row.arm] == key)
+        if not math.isnan(rate):
+            width = max(round(rate * 100, 1), 0.6 if rate else 0)
+            bars.append({"name": names[key], "text": f"{rate:.1%}", "width": width, "colour": colour[key]})
+    shown = max((row for row in rows if row.example), key=lambda row: row.rate, default=None)
+    first = rows[0]
+    return {
+        "title": first.title or first.rule.replace("_", " "),
+        "kind": first.kind,
+        "bars": bars,
+        "example": shown.example if shown else "",
+        "source": texts.get(first.rule, ""),
+    }
+
+
+def data_checks(records: RunRecords) -> list[dict[str, str]]:
+    """The rules over the data alone, with how often the data breaks them, worst first."""
+    known = sorted((row for row in records.checks if not math.isnan(row.rate)), key=lambda row: -row.rate)
+    return [
+        {
+            "text": f"broken {row.violated:,} of {row.evaluations:,} times" if row.violated else "holds",
+            "zone": zone_of(row.rate) if row.violated else "safe",
+            "title": row.title or row.rule.replace("_", " "),
+            "example": row.example,
+        }
+        for row in known
+    ]
+
+
+def rules_kept(records: RunRecords) -> str:
+    """The rules that no finished model breaks, as one text."""
+    broken = {row.rule for row in records.rules if row.rate > 0}
+    kept = dict.fromkeys((row.rule, row.title) for row in records.rules if row.rule not in broken and not math.isnan(row.rate))
+    return "; ".join(title.rstrip(".") or rule.replace("_", " ") for rule, title in kept)
+
+
+def facts(job: Json) -> list[tuple[str, str]]:
+    """The settings that are set, nested names joined with dots; sites and long lists are left to the job file below."""
+    short = {key: value for key, value in job.items() if key not in ("sites", "title", "algorithms")}
+    return [(name, text) for name, text in flat(short) if text not in ("", "–") and len(text) <= 60]
+
+
+def machine(environment: Json) -> list[tuple[str, str]]:
+    """What the run was made with and on; the job and the features it also holds are shown elsewhere."""
+    return flat({key: value for key, value in environment.items() if key not in ("job", "features", "sources")})
+
+
+def flat(value: Json, prefix: str = "") -> list[tuple[str, str]]:
+    """``{"a": {"b": 1}}`` as ``[("a.b", "1")]``."""
+    pairs: list[tuple[str, str]] = []
+    for key, item in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(item, Mapping):
+            pairs += flat(dict(item), f"{name}.")
+        else:
+            pairs.append((name, _words(item)))
+    return pairs
+
+
+def _words(item: Any) -> str:
+    if item is None:
+        return "–"
+    if isinstance(item, bool):
+        return "yes" if item else "no"
+    if isinstance(item, str):
+        return item
+    if isinstance(item, Iterable):
+        return ", ".join(_words(entry) for entry in item)
+    return f"{item:g}" if isinstance(item, float) else str(item)

@@ -1,0 +1,74 @@
+"""`fedkg run`: a small job from file to report, stopped and gone on with."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Command = Callable[..., Any]
+
+JOB = {
+    "name": "small",
+    "rules": ["rules.fkg"],
+    "sites": ["north", "south"],
+    "data": {"rows": 800, "min_samples": 20},
+    "model": {"hidden": [4]},
+    "training": {"rounds": 2, "participation": 1.0},
+    "compare": {"algorithm": ["fedavg", "scfa"]},
+}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
+    return tmp_path / "job.yaml"
+
+
+def test_run_prints_results_and_the_report(fedkg: Command, job: Path, tmp_path: Path) -> None:
+    done = fedkg("run", "job.yaml")
+    assert done.code == 0
+    assert done.out.rstrip().endswith("report: runs/small-001/report.html")
+    assert "[2/2]" in done.err
+    assert (tmp_path / "runs" / "small-001" / "report.html").stat().st_size > 100_000
+
+
+def test_run_as_json_then_resumed_says_the_same(fedkg: Command, job: Path) -> None:
+    done = fedkg("run", "job.yaml", "--out", "here", "--set", "training.rounds=1", "--json")
+    assert [row["algorithm"] for row in done.json["results"]] == ["fedavg", "scfa"]
+    assert fedkg("run", "--resume", "here", "--json").json == done.json
+
+
+def test_a_changed_job_is_shown_and_refused(fedkg: Command, job: Path) -> None:
+    fedkg("run", "job.yaml", "--out", "here", "--set", "training.rounds=1")
+    done = fedkg("run", "job.yaml", "--out", "here")
+    assert done.code == 1
+    assert "training.rounds: 1 -> 2" in done.err
+
+
+def test_a_wrong_field_is_named(fedkg: Command, job: Path) -> None:
+    done = fedkg("run", "job.yaml", "--set", "training.rouns=3")
+    assert done.code == 1
+    assert "rouns" in done.err
+    assert "rounds" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_ends_with_three_and_goes_on(how: signal.Signals, fedkg: Command, job: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedkg", "run", "job.yaml", "--out", "here", "--set", "training.rounds=400"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith("[1/2]"):
+            assert process.poll() is None
+        process.send_signal(how)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 3, err
+    assert "fedkg run --resume here" in err
+    assert fedkg("run", "--resume", "here").code == 0
