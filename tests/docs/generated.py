@@ -1,0 +1,114 @@
+"""Pages of the reference that are made from the code. `python tests/docs/generated.py` writes them; a test holds them to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+def job_page() -> str:
+    """The fields of the job file, section by section."""
+    from fedkg.jobs.schema import Job
+
+    parts = [
+        "# The job file\n",
+        "One YAML file says what a run trains. It is checked as a whole before anything is loaded; an unknown field is an error.",
+        "The [guide](../guide/training.md) has examples. Paths are relative to the job file; `--set a.b=value` changes a field.\n",
+    ]
+    seen: set[type[BaseModel]] = set()
+    waiting: list[tuple[str, type[BaseModel]]] = [("", Job)]
+    while waiting:
+        name, model = waiting.pop(0)
+        if model in seen:
+            continue
+        seen.add(model)
+        parts += [f"## `{name}`\n" if name else "## The top\n", f"{(model.__doc__ or '').strip().splitlines()[0]}\n"]
+        parts += ["| field | default | meaning |", "|---|---|---|"]
+        for field, info in model.model_fields.items():
+            waiting += [(f"{name}.{field}".strip("."), inner) for inner in _models(info.annotation)]
+            described = info.description or f"see `{f'{name}.{field}'.strip('.')}` below"
+            parts.append(f"| `{field}` | {_default(info.default, info.default_factory)} | {described} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The sections inside a field's type. `Any`: a type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def _default(value: Any, factory: Any) -> str:
+    """A default as YAML would write it. `Any`: whatever the schema holds."""
+    if value is PydanticUndefined:
+        return "" if factory is not None else "needed"
+    if value is None or value in ((), ""):
+        return ""
+    if isinstance(value, tuple):
+        return f"`[{', '.join(map(str, value))}]`"
+    return f"`{value}`"
+
+
+def codes_page() -> str:
+    """Every diagnostic code with its page."""
+    from fedkg_compiler.diagnostics import CODES
+
+    parts = [
+        "# Diagnostic codes\n",
+        "Every message of the compiler carries one of these codes, which never change their meaning.",
+        "`fedkg explain CODE` prints the same page.\n",
+    ]
+    for code in sorted(CODES):
+        parts += [f"## {code}: {CODES[code].title}\n", "```text", CODES[code].page.strip(), "```\n"]
+    return "\n".join(parts)
+
+
+def units_page() -> str:
+    """What may stand behind `in`, and what it converts to."""
+    from fedkg_compiler.binding.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED
+
+    groups: dict[str, list[str]] = {}
+    for atom, (_, _, dimension) in ATOMS.items():
+        if atom != "1":
+            groups.setdefault(_dimension(dimension), []).append(atom)
+    for atom, (_, _, dimension, _) in AFFINE.items():
+        groups.setdefault(_dimension(dimension), []).append(atom)
+    parts = [
+        "# Units\n",
+        "A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. It is joined by `.` or `/`; with spaces around it, `/` divides.",
+        "Units of one row of this table convert into each other, by exact factors: 600 mbar are 0.6 bar to the last bit.\n",
+        "| measures | written |",
+        "|---|---|",
+        *(f"| {dimension} | {' '.join(f'`{atom}`' for atom in atoms)} |" for dimension, atoms in groups.items()),
+        "",
+        "## Prefixes\n",
+        "Some take prefixes: " + ", ".join(f"`{atom}` ({', '.join(letters)})" for atom, letters in PREFIXED.items()) + ".\n",
+        "## Other spellings\n",
+        ", ".join(f"`{alias}` is `{unit}`" for alias, unit in ALIASES.items()) + ".\n",
+        "## Asked back\n",
+        "What has several readings is never guessed:\n",
+        "| written | | write instead |",
+        "|---|---|---|",
+        *(f"| `{text}` | {why} | {' or '.join(f'`{unit}`' for unit in instead)} |" for text, (why, instead) in DOUBTFUL.items()),
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _dimension(dimension: dict[str, int]) -> str:
+    if not dimension:
+        return "plain numbers"
+    return " ".join(name if power == 1 else f"{name}^{power}" for name, power in dimension.items())
+
+
+PAGES = {"job.md": job_page, "codes.md": codes_page, "units.md": units_page}
+
+if __name__ == "__main__":
+    for page, write in PAGES.items():
+        (REFERENCE / page).write_text(write(), encoding="utf-8")

@@ -1,0 +1,96 @@
+"""Everything the documentation shows is tried."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blocks import ROOT, RUN, Block, blocks, commands, matches, pages
+
+
+def _tried(page: Path) -> bool:
+    return any(block.language in RUN for block in blocks(page))
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in pages() if _tried(p)])
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "home"))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    names: dict[str, Any] = {"__name__": "__page__"}
+    titled: dict[str, str] = {}
+    for block in blocks(page):
+        text = titled.get(block.notes.get("before", ""), "") + block.text
+        if block.title:
+            (tmp_path / block.title).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / block.title).write_text(text, encoding="utf-8")
+            titled[block.title] = text
+        if "skip" not in block.notes:
+            _try(block, text, page, names)
+
+
+def _try(block: Block, text: str, page: Path, names: dict[str, Any]) -> None:
+    where = f"{page.relative_to(ROOT)}:{block.line}"
+    if block.language == "python":
+        exec(compile("\n" * block.line + text, str(page), "exec"), names)
+    elif block.language == "fkg":
+        _compile(block, text, where)
+    elif block.language == "yaml" and "\nsites:" in text:
+        _check_job(text, where)
+    elif block.language == "console":
+        for command, expected in commands(text):
+            if command.split()[0] == "fedkg":
+                _run(command, expected, int(block.notes.get("exit", "0")), where)
+
+
+def _compile(block: Block, text: str, where: str) -> None:
+    from fedkg import authoring
+
+    result = authoring.check([block.title] if block.title else (), text=None if block.title else text)
+    found = [d.code for d in result.diagnostics if d.severity != "info"]
+    expected = block.notes.get("expect", "").split()
+    assert found == expected, f"{where}:\n{authoring.render(result.diagnostics, {'<text>': text})}"
+
+
+def _check_job(text: str, where: str) -> None:
+    import yaml
+
+    from fedkg.jobs.schema import Job
+
+    assert Job.model_validate(yaml.safe_load(text)), where
+
+
+def _run(command: str, expected: list[str], exit_code: int, where: str) -> None:
+    line, _, target = command.partition(" > ")
+    arguments = shlex.split(line)[1:]
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run([sys.executable, "-m", "fedkg", *arguments], capture_output=True, text=True, env=environment)
+    if target:
+        Path(target.strip()).write_text(done.stdout, encoding="utf-8")
+    output = done.stdout or done.stderr
+    assert done.returncode == exit_code, f"{where}: $ {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
+    assert not expected or matches(expected, output), f"{where}: $ {command}\nshows, but the page does not:\n{output}"
+
+
+def test_a_page_with_a_wrong_output_fails(tmp_path: Path) -> None:
+    """The gate itself can fail."""
+    with pytest.raises(AssertionError, match="the page does not"):
+        _run("fedkg --version", ["fedkg 0.0.0-nothing"], 0, "here")
+
+
+def test_blocks_are_found_with_their_notes(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text('text\n<!-- expect: FKG001 -->\n```fkg title="a.fkg"\nrule\n```\n\n```console\n$ fedkg x \\\n    y\nout\n```\n')
+    first, second = blocks(page)
+    assert (first.language, first.title, first.text, first.notes) == ("fkg", "a.fkg", "rule\n", {"expect": "FKG001"})
+    assert commands(second.text) == [("fedkg x y", ["out"])]
+
+
+def test_output_matches_with_gaps() -> None:
+    assert matches(["a ... c", "", "d"], "a bbb c\nd\n")
+    assert not matches(["a ... c"], "a bbb c\nd\n")

@@ -1,0 +1,19 @@
+"""The reference says what the code does."""
+
+from __future__ import annotations
+
+import pytest
+from generated import PAGES, REFERENCE
+
+from fedkg.cli.main import COMMANDS, FAMILIES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_generated_pages_are_up_to_date(page: str) -> None:
+    shown = (REFERENCE / page).read_text(encoding="utf-8")
+    assert shown == PAGES[page](), "write it again: python tests/docs/generated.py"
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *FAMILIES])
+def test_every_command_has_its_section(command: str) -> None:
+    assert f"\n## `fedkg {command}" in (REFERENCE / "command-line.md").read_text(encoding="utf-8")
