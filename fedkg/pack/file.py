@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,21 @@ from fedkg.pack.validate import check_banks
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
 EPOCH = (1980, 1, 1, 0, 0, 0)
+ENCRYPTED = 0x1
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    SafetensorError,
+    LookupError,
+    ValueError,
+    ArithmeticError,
+    RuntimeError,  # among them the RecursionError of a manifest nested too deeply
+    EOFError,
+    OSError,
+    MemoryError,
+)
+"""All that the readers of zip, JSON and safetensors raise on damaged bytes."""
 COLUMNS = {
     "slots": (np.int32, 2),
     "views": (np.int32, 2),
@@ -81,11 +98,10 @@ def load(path: str | Path) -> Pack:
 def read_pack(body: bytes, *, name: str = "pack") -> Pack:
     """The pack in a pack file's bytes; `name` stands in errors. Raises PackError."""
     try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            text, raw = archive.read(MANIFEST), archive.read(TENSORS)
+        text, raw = _members(body)
         document = json.loads(text)
         tensors = load_tensors(raw)
-    except (zipfile.BadZipFile, KeyError, ValueError, SafetensorError, EOFError, OSError) as error:
+    except DAMAGE as error:
         raise PackError(f"{name} is not a whole constraint pack", received=str(error), help="compile it again") from error
     _refuse_newer(document, name)
     try:
@@ -94,19 +110,31 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise PackError(f"{name}: manifest field `{where}` is wrong", received=first["msg"], help="compile it again") from error
+    known = {f"bank.{i}.{column}" for i in range(len(manifest.skeletons)) for column in COLUMNS}
+    if any(key.startswith("bank.") and key not in known for key in tensors):
+        raise PackError(f"{name} has tensors that belong to no skeleton", help="compile it again")
     banks = tuple(_bank(manifest, tensors, i, name) for i in range(len(manifest.skeletons)))
     check_banks(manifest, banks, name)
     return Pack(manifest=manifest, banks=banks)
 
 
+def _members(body: bytes) -> tuple[bytes, bytes]:
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.flag_bits & ENCRYPTED:
+                raise zipfile.BadZipFile(f"{entry.filename} is packed in a way that no pack is")
+        return archive.read(MANIFEST), archive.read(TENSORS)
+
+
 def _refuse_newer(document: Any, name: str) -> None:
-    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+    version = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise PackError(f"{name} is not a constraint pack", expected="a manifest with a format version")
-    if document["format"] > FORMAT:
+    if version > FORMAT:
         raise PackError(
             f"{name} was written by a newer fedkg",
             expected=f"pack format up to {FORMAT}",
-            received=f"format {document['format']}",
+            received=f"format {version}",
             help="upgrade fedkg, or compile the rules with this version",
         )
     sections = document.get("sections")

@@ -1,0 +1,50 @@
+"""Rules evaluated: on tables by the NumPy interpreter, on models by tensors. Names that need torch load it when first touched."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from fedkg.constraints.interpreter import BankValues, evaluate_bank
+from fedkg.constraints.layout import InputLayout, OutputLayout, columns, logit, probability, scores
+from fedkg.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from fedkg.constraints.module import ConstraintModule, ConstraintWarning
+    from fedkg.constraints.report import ConstraintReport
+    from fedkg.constraints.scorer import Probe, ProbeScores
+
+_WITH_TORCH = {
+    "ConstraintModule": "fedkg.constraints.module",
+    "ConstraintReport": "fedkg.constraints.report",
+    "ConstraintWarning": "fedkg.constraints.module",
+    "Probe": "fedkg.constraints.scorer",
+    "ProbeScores": "fedkg.constraints.scorer",
+}
+
+__all__ = [
+    "BankValues",
+    "ConstraintModule",
+    "ConstraintReport",
+    "ConstraintWarning",
+    "InputLayout",
+    "OutputLayout",
+    "Probe",
+    "ProbeScores",
+    "columns",
+    "evaluate_bank",
+    "logit",
+    "probability",
+    "scores",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(_WITH_TORCH[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise MissingExtra(f"fedkg.constraints.{name}", "torch") from error
+        raise

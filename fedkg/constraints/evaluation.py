@@ -1,0 +1,264 @@
+"""One skeleton evaluated at once for all rows of its bank: pure tensor functions, differentiable, usable under `torch.func` transforms.
+
+Letters: R rows, B batch, s slots, p parameters. Everything is [R, B]: a bank row is one contiguous run of the batch, so that gathering
+is copying.
+
+One number carries robustness and three-valued truth. Formulas are taken in negation normal form (the polarity travels down, no negation
+is ever computed); a strict comparison whose margin is exactly 0 is moved to the smallest negative normal number. Then *satisfied* is
+``>= 0``, *violated* is ``< 0`` and *unknown* is NaN, and minimum and maximum with the rules of `_extreme` are Kleene's connectives and the
+interval semantics of the interpreter at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedkg.constraints.extremes import lower, upper
+from fedkg.constraints.powers import is_multiplication, multiplied
+from fedkg.constraints.shield import shield
+from fedkg.constraints.structure import has_constant_slope, has_strict
+from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
+from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
+
+HAIR = 1e-30
+"""Below any margin of practical data, and a normal number in float32."""
+
+UNARY: dict[str, Callable[[Tensor], Tensor]] = {
+    "abs": torch.abs,
+    "sqrt": torch.sqrt,
+    "exp": torch.exp,
+    "log": torch.log,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": torch.tan,
+    "tanh": torch.tanh,
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a skeleton is evaluated on, and how.
+
+    Attributes:
+        slots: [R, B] for each slot that the skeleton reads; NaN where unknown, never infinite.
+        params: [p, R, 1].
+        careful: whether anything may be unknown or overflow; without it no operation is spent on that.
+        offset: for penalties: margins are moved by a hair, so that none is 0 and satisfied is ``> 0``. Cheaper than to look for zeros, and
+            good enough where no verdict is reported.
+    """
+
+    slots: Mapping[int, Tensor]
+    params: Tensor
+    careful: bool = True
+    offset: bool = False
+
+
+def evaluate(skeleton: Formula, reading: Reading, *, positive: bool = True) -> Tensor:
+    """Robustness of a formula or (not `positive`) of its negation, with strictness nudged; [R, B] or broadcast to it.
+
+    ``>= 0`` where satisfied, ``< 0`` where violated, NaN where unknown.
+    """
+    return _formula(skeleton, positive, reading)
+
+
+def evaluate_implication(skeleton: Implies, reading: Reading) -> tuple[Tensor, Tensor]:
+    """Robustness as `evaluate` gives it, and bool where the antecedent holds; both [R, B] or broadcast to it."""
+    refuted = _formula(skeleton.antecedent, False, reading)
+    return _extreme((refuted, _formula(skeleton.consequent, True, reading)), False, reading), refuted < 0
+
+
+def evaluate_term(term: Term, reading: Reading) -> Tensor:
+    """The value of a term, [R, B] or broadcast to it; NaN where it or any part of it is not a finite number."""
+    return _term(term, reading, True)
+
+
+def reported(skeleton: Formula, robustness: Tensor) -> Tensor:
+    """Robustness without the nudge: exactly 0 where a strict comparison misses by nothing, as the interpreter reports it."""
+    if not has_strict(skeleton):
+        return robustness
+    tiny = torch.finfo(robustness.dtype).tiny
+    return _moved(robustness, robustness == -tiny, tiny, 0.0)
+
+
+def _moved(value: Tensor, where: Tensor, by: float, to: float) -> Tensor:
+    """`value`, put to `to` where it is a distance `by` from it; keeps the gradient there, at the price of a pass where there is one."""
+    return torch.add(value, where, alpha=by) if value.requires_grad else torch.where(where, to, value)
+
+
+def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
+    """The formula's robustness, or that of its negation."""
+    match formula:
+        case Compare():
+            return _strictly(compare_margin(formula, positive, reading), (formula.op in ("lt", "ne")) == positive, reading)
+        case ClassIn():
+            return _strictly(class_margin(formula, positive, reading), formula.strict == positive, reading)
+        case CategoryIs():
+            return _category_is(formula, positive, reading)
+        case Not():
+            return _formula(formula.arg, not positive, reading)
+        case And():
+            return _extreme([_formula(arg, positive, reading) for arg in formula.args], positive, reading)
+        case Or():
+            return _extreme([_formula(arg, positive, reading) for arg in formula.args], not positive, reading)
+        case Implies():
+            parts = (_formula(formula.antecedent, not positive, reading), _formula(formula.consequent, positive, reading))
+            return _extreme(parts, not positive, reading)
+    assert_never(formula)
+
+
+def _strictly(margin: Tensor, strict: bool, reading: Reading) -> Tensor:
+    if reading.offset:
+        return margin - HAIR if strict else margin + HAIR
+    if not strict:
+        return margin
+    tiny = torch.finfo(margin.dtype).tiny
+    return _moved(margin, margin == 0, -tiny, -tiny)
+
+
+def _extreme(parts: Sequence[Tensor], lowest: bool, reading: Reading) -> Tensor:
+    return kleene(parts, lowest=lowest, neutral=(math.inf if lowest else -math.inf) if reading.careful else None)
+
+
+def kleene(
+    parts: Sequence[Tensor], *, lowest: bool, neutral: float | None, zero_is_low: bool = False, temperature: float | None = None
+) -> Tensor:
+    """Minimum or maximum over known parts; unknown where an unknown part could still turn the verdict.
+
+    Args:
+        parts: [R, B] each, or broadcast to it; NaN where unknown.
+        lowest: minimum, else maximum.
+        neutral: what an unknown part counts as while the others are looked at; None when none can be unknown.
+        zero_is_low: whether 0 is on the side of the negative numbers, as it is for what is missing, or of the positive, as for robustness.
+        temperature: of the log-sum-exp in place of minimum and maximum.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    if neutral is None:
+        return _select(parts, lowest, temperature)
+    unknown = [torch.isnan(part) for part in parts]
+    result = _select([torch.where(nan, neutral, part) for nan, part in zip(unknown, parts, strict=True)], lowest, temperature)
+    low = result <= 0 if zero_is_low else result < 0
+    return torch.where(_any(unknown) & (~low if lowest else low), math.nan, result)
+
+
+def _select(parts: Sequence[Tensor], lowest: bool, temperature: float | None) -> Tensor:
+    """Minimum or maximum, ties sharing the gradient evenly; or the log-sum-exp bound of it."""
+    if len(parts) == 1:
+        return parts[0]
+    if temperature is not None:
+        sign = -1.0 if lowest else 1.0
+        return sign * temperature * torch.logsumexp(sign * _stacked(parts) / temperature, dim=0)
+    if len(parts) == 2:
+        return lower(*parts) if lowest else upper(*parts)
+    return _stacked(parts).amin(dim=0) if lowest else _stacked(parts).amax(dim=0)
+
+
+def _stacked(parts: Sequence[Tensor]) -> Tensor:
+    shape = np.broadcast_shapes(*(part.shape for part in parts))
+    return torch.stack([part.expand(shape) for part in parts])
+
+
+def _any(masks: Sequence[Tensor]) -> Tensor:
+    result = masks[0]
+    for mask in masks[1:]:
+        result = result | mask
+    return result
+
+
+def compare_margin(atom: Compare, positive: bool, reading: Reading) -> Tensor:
+    """Margin of the comparison or of its negation (the same number with the other sign, in IEEE arithmetic too)."""
+    guarded = reading.careful and not has_constant_slope(atom)
+    left, right = _term(atom.left, reading, guarded), _term(atom.right, reading, guarded)
+    tolerance = None if atom.tolerance is None else _term(atom.tolerance, reading, guarded)
+    if atom.op in ("le", "lt"):
+        margin = right - left if positive else left - right
+        if tolerance is not None:
+            margin = margin + tolerance if positive else margin - tolerance
+    else:
+        distance = torch.abs(left - right)
+        if tolerance is None:
+            margin = -distance if (atom.op == "eq") == positive else distance
+        else:
+            margin = tolerance - distance if (atom.op == "eq") == positive else distance - tolerance
+    return _finite(margin) if reading.careful else margin
+
+
+def class_margin(atom: ClassIn, positive: bool, reading: Reading, temperature: float | None = None) -> Tensor:
+    """Best score inside the set minus best outside, or its negative; infinite where one of the two is empty."""
+    inside, outside = (
+        [shield(reading.slots[i]) if reading.careful else reading.slots[i] for i in part] for part in (atom.inside, atom.outside)
+    )
+    if inside and outside:
+        best, other = _select(inside, False, temperature), _select(outside, False, temperature)
+        margin = best - other if positive else other - best
+    else:
+        margin = torch.full_like((inside or outside)[0], math.inf if bool(inside) == positive else -math.inf)
+    return torch.where(_any([torch.isnan(s) for s in (*inside, *outside)]), math.nan, margin) if reading.careful else margin
+
+
+def _category_is(atom: CategoryIs, positive: bool, reading: Reading) -> Tensor:
+    code, wanted = reading.slots[atom.slot], reading.params[atom.param]
+    margin = torch.where((code == wanted) == positive, 1.0, -1.0).to(code.dtype)
+    return torch.where(torch.isnan(code + wanted), math.nan, margin) if reading.careful else margin
+
+
+def _finite(value: Tensor) -> Tensor:
+    return torch.where(torch.isfinite(value), value, math.nan)
+
+
+def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
+    """The term's value, [R, B] or broadcast to it. Guarded: NaN where any part of it is not a finite number, and slots shielded."""
+    match term:
+        case Slot():
+            return shield(reading.slots[term.index]) if guarded else reading.slots[term.index]
+        case Param():
+            return reading.params[term.index]
+        case Sum():
+            total = _term(term.args[0], reading, guarded)
+            for arg in term.args[1:]:
+                total = total + _term(arg, reading, guarded)
+                total = _finite(total) if guarded else total
+            return total
+        case Product():
+            product = _term(term.args[0], reading, guarded)
+            for arg in term.args[1:]:
+                product = product * _term(arg, reading, guarded)
+                product = _finite(product) if guarded else product
+            return product
+        case Negate():
+            return -_term(term.arg, reading, guarded)
+        case Quotient():
+            quotient = _term(term.numerator, reading, guarded) / _term(term.denominator, reading, guarded)
+            return _finite(quotient) if guarded else quotient
+        case Power():
+            power = _power(_term(term.base, reading, guarded), term.exponent)
+            return _finite(power) if guarded else power
+        case Call():
+            return _call(term, [_term(arg, reading, guarded) for arg in term.args], guarded)
+    assert_never(term)
+
+
+def _power(base: Tensor, exponent: float) -> Tensor:
+    if is_multiplication(exponent):
+        return multiplied(base, int(exponent))
+    return torch.sqrt(base) if exponent == 0.5 else torch.pow(base, exponent)
+
+
+def _call(call: Call, args: list[Tensor], guarded: bool) -> Tensor:
+    if call.function in ("min", "max"):
+        result = args[0]
+        for arg in args[1:]:
+            result = torch.minimum(result, arg) if call.function == "min" else torch.maximum(result, arg)
+        return result
+    value = UNARY[call.function](args[0])
+    return _finite(value) if guarded else value

@@ -1,0 +1,158 @@
+"""How somebody's tensors are laid out: which features stand where, how they were scaled, what the model's outputs mean.
+
+Rules speak physical units and models standardised tensors; a layout is the bridge. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fedkg.errors import LayoutError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputLayout:
+    """The F features of a tensor [..., F] and how to undo their scaling: value = x * std + mean.
+
+    Attributes:
+        names: for each feature the name of a signal of the rules, or the header of the table column it was made from.
+        mean, std: of each feature, in the column's unit; None where the tensor is in source units already.
+    """
+
+    names: tuple[str, ...]
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    def __add__(self, other: InputLayout | OutputLayout) -> OutputLayout:
+        """This layout read as outputs, followed by those of `other`."""
+        return outputs_of(self) + other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One entry of the model's output vector.
+
+    Attributes:
+        name: the output of the rules it stands for; for scores, the label.
+        kind: ``value`` is the output, scaled; ``probability`` the probability itself; ``logit`` its logit; ``score`` of one class.
+        category: the class of a score.
+    """
+
+    name: str
+    kind: Literal["value", "probability", "logit", "score"]
+    category: str = ""
+    mean: float = 0.0
+    std: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLayout:
+    """The H entries of a model's output [..., H], in order. Layouts are joined with ``+``."""
+
+    entries: tuple[Output, ...] = ()
+
+    def __add__(self, other: InputLayout | OutputLayout) -> OutputLayout:
+        return OutputLayout(entries=self.entries + outputs_of(other).entries)
+
+    def __radd__(self, other: InputLayout) -> OutputLayout:
+        return outputs_of(other) + self
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+AnyLayout = InputLayout | OutputLayout | Sequence[InputLayout | OutputLayout] | None
+"""What is accepted for ``y=``: one layout, several in the order in which they stand in the output vector, or none."""
+
+
+def columns(names: Iterable[str], mean: Any = None, std: Any = None) -> InputLayout:
+    """The layout of a feature tensor [..., F], standardised as ``(value - mean) / std``.
+
+    Also says what the outputs of a regression model are: ``y=columns(["density"], mean=[2.1], std=[0.4])``.
+
+    Args:
+        names: F names of signals, or headers of the table's columns.
+        mean: F numbers (a list, an array, a tensor) or one number for all, in the units of the columns; nothing means 0.
+        std: likewise, positive; nothing means 1.
+
+    Raises:
+        LayoutError: when the lengths differ, a name stands twice, or a number is not finite or a `std` not positive.
+
+    Example:
+        >>> columns(["torque", "wear"], mean=[40.0, 110.0], std=[10.0, 60.0]).names
+        ('torque', 'wear')
+    """
+    if isinstance(names, str):
+        raise LayoutError("columns(...) takes a list of names", received=repr(names), help=f"columns([{names!r}])")
+    names = tuple(str(name) for name in names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise LayoutError("columns(...) names a feature twice", received=", ".join(twice))
+    means, stds = _numbers("mean", mean, names), _numbers("std", std, names)
+    for name, value in zip(names, stds or (), strict=False):
+        if value <= 0:
+            raise LayoutError(f"columns(...): std of `{name}` must be positive", received=f"{value:g}", help="use 1 for a constant column")
+    if means is None and stds is None:
+        return InputLayout(names=names)
+    return InputLayout(names=names, mean=means or (0.0,) * len(names), std=stds or (1.0,) * len(names))
+
+
+def probability(name: str) -> OutputLayout:
+    """One output entry that is the probability called `name` in the rules."""
+    return OutputLayout(entries=(Output(name=name, kind="probability"),))
+
+
+def logit(name: str) -> OutputLayout:
+    """One output entry whose sigmoid is the probability called `name` in the rules."""
+    return OutputLayout(entries=(Output(name=name, kind="logit"),))
+
+
+def scores(label: str, classes: Iterable[str]) -> OutputLayout:
+    """One output entry per class: the scores (logits or probabilities) of the classes of `label`, in this order."""
+    if isinstance(classes, str):
+        raise LayoutError("scores(...) takes a list of classes", received=repr(classes), help=f"scores({label!r}, [{classes!r}, ...])")
+    return OutputLayout(entries=tuple(Output(name=label, kind="score", category=str(category)) for category in classes))
+
+
+def outputs_of(layout: AnyLayout) -> OutputLayout:
+    """Any accepted form of ``y=`` as one `OutputLayout`. Raises LayoutError for anything else."""
+    match layout:
+        case None:
+            return OutputLayout()
+        case OutputLayout():
+            return layout
+        case InputLayout():
+            mean, std = layout.mean or (0.0,) * len(layout.names), layout.std or (1.0,) * len(layout.names)
+            return OutputLayout(
+                entries=tuple(Output(name=n, kind="value", mean=m, std=s) for n, m, s in zip(layout.names, mean, std, strict=True))
+            )
+        case tuple() | list():
+            return OutputLayout(entries=tuple(entry for part in layout for entry in outputs_of(part).entries))
+    raise LayoutError(
+        "y= must say what the model's outputs are",
+        received=type(layout).__name__,
+        help='y=fedkg.probability("failure"), fedkg.logit(...), fedkg.scores(label, classes) or fedkg.columns(names, mean=..., std=...)',
+    )
+
+
+def _numbers(what: str, given: Any, names: tuple[str, ...]) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    try:
+        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LayoutError(f"columns(...): {what} must be numbers", received=type(given).__name__) from error
+    if array.ndim == 0:
+        array = np.full(len(names), float(array))
+    if array.shape != (len(names),):
+        raise LayoutError(
+            f"columns(...): {what} must have one number per name", expected=f"{len(names)} numbers", received=f"shape {list(array.shape)}"
+        )
+    for name, value in zip(names, array.tolist(), strict=True):
+        if not np.isfinite(value):
+            raise LayoutError(f"columns(...): {what} of `{name}` must be a finite number", received=str(value))
+    return tuple(array.tolist())

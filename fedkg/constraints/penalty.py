@@ -1,0 +1,95 @@
+"""What a model is to be punished for: how much of a formula is missing, as far as its answers can mend it.
+
+Three things differ from robustness (`evaluation`): margins are divided by the scale of their comparison; what reads inputs alone is true
+or false and nothing between, so that the gradient reaches the model even where a guard over sensor data holds by a hair; and the sign is
+turned, so that *missing* is positive where violated. Letters: R rows, B batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.evaluation import HAIR, Reading, class_margin, compare_margin, evaluate, kleene
+from fedkg.constraints.structure import reads_inputs_alone_somewhere, reads_output, split_guards
+from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
+
+UNREACHABLE = 1e30
+"""Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin, finite in float32."""
+
+
+def penalties(
+    skeleton: Formula, reading: Reading, gate: Tensor | None = None, temperature: float | None = None, *, divided: bool = True
+) -> Tensor:
+    """The hinge of what is missing, >= 0; 0 where satisfied or unknown, and where inputs alone decide so that no output can help.
+
+    ``max(0, missing)``, or with a temperature its smooth form ``t * softplus(missing / t)`` and log-sum-exp for minima and maxima.
+    Guards and gates are factors 0 and 1: selecting by an irregular mask costs ten times as much as a product, forward and backward.
+
+    Args:
+        skeleton: a formula that reads an output.
+        reading: its numbers; must be `offset`.
+        gate: 1 where the row applies, 0 where it does not; [R, B] or None.
+        temperature: in units of scales; None for exact.
+        divided: False to leave out the division by the scale, where `late_scale` says that it can be made up for.
+
+    Returns:
+        [R, B], or broadcast to it.
+    """
+    guards, rest = split_guards(skeleton)
+    missing = _missing(rest, True, reading, temperature, divided)
+    if reading.careful or reads_inputs_alone_somewhere(rest):
+        missing = torch.where(missing < UNREACHABLE / 2, missing, -UNREACHABLE)
+    with torch.no_grad():
+        for guard in guards:
+            opened = (evaluate(guard, reading) * math.inf).clamp_(0.0, 1.0)
+            opened = torch.nan_to_num(opened, nan=0.0) if reading.careful else opened
+            gate = opened if gate is None else gate * opened
+    missing = torch.relu(missing) if temperature is None else temperature * torch.nn.functional.softplus(missing / temperature)
+    return missing if gate is None else missing * gate
+
+
+def late_scale(skeleton: Formula, temperature: float | None = None) -> int | None:
+    """The parameter by which sums of undivided penalties over the batch may be divided instead of each; None when they may not."""
+    rest = split_guards(skeleton)[1]
+    return rest.scale if isinstance(rest, Compare) and temperature is None else None
+
+
+def _missing(formula: Formula, positive: bool, reading: Reading, temperature: float | None, divided: bool = True) -> Tensor:
+    """How much is missing of the formula or of its negation: positive where violated, NaN where unknown."""
+    if not reads_output(formula):
+        return _decided(formula, positive, reading)
+    match formula:
+        case Compare():
+            missing = compare_margin(formula, not positive, reading)
+            missing = missing / reading.params[formula.scale] if divided else missing
+            return missing + HAIR if (formula.op in ("lt", "ne")) == positive else missing
+        case ClassIn():
+            missing = class_margin(formula, not positive, reading, temperature).clamp(-UNREACHABLE, UNREACHABLE)
+            return missing + HAIR if formula.strict == positive else missing
+        case Not():
+            return _missing(formula.arg, not positive, reading, temperature)
+        case And():
+            return _joined([(arg, positive) for arg in formula.args], positive, reading, temperature)
+        case Or():
+            return _joined([(arg, positive) for arg in formula.args], not positive, reading, temperature)
+        case Implies():
+            parts = [(formula.antecedent, not positive), (formula.consequent, positive)]
+            return _joined(parts, not positive, reading, temperature)
+        case CategoryIs():
+            raise AssertionError("a category is an input")
+
+
+def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: Reading, temperature: float | None) -> Tensor:
+    values = [_missing(part, positive, reading, temperature) for part, positive in parts]
+    neutral = (-UNREACHABLE if conjunction else UNREACHABLE) if reading.careful else None
+    return kleene(values, lowest=not conjunction, neutral=neutral, zero_is_low=True, temperature=temperature)
+
+
+def _decided(formula: Formula, positive: bool, reading: Reading) -> Tensor:
+    robustness = evaluate(formula, reading, positive=positive)
+    decided = torch.where(robustness >= 0, -UNREACHABLE, UNREACHABLE).to(robustness.dtype)
+    return torch.where(torch.isnan(robustness), robustness, decided) if reading.careful else decided

@@ -1,0 +1,314 @@
+"""A pack bound to layouts: where in somebody's tensors every number stands that the rules read.
+
+Letters: R rows of a bank, N distinct numbers that the rules read of one sample (inputs and outputs apart), D conditions, F features, H
+outputs. Nothing here needs torch; the module turns the arrays into buffers.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.constraints.layout import InputLayout, Output, OutputLayout
+from fedkg.constraints.structure import largest, reads_output
+from fedkg.errors import LayoutError
+from fedkg.pack.bank import Bank
+from fedkg.pack.contract import Column, DataContract
+from fedkg.pack.formulas import Compare, Formula
+from fedkg.pack.pack import Pack
+from fedkg.pack.validate import atoms, used_slots
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InputRead:
+    """A contract column of the batch as it is, raised by `delta`, or in the row before (`previous` is that view; -1: not before)."""
+
+    column: int
+    delta: float = 0.0
+    previous: int = -1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OutputRead:
+    """Entry `entry` of the model's output when it runs on its `run`-th view."""
+
+    run: int
+    entry: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Condition:
+    """What a sample must fulfil for a bank row to apply: column `column` has code `code`; with code -1: the column, or view, is at hand."""
+
+    column: int = -1
+    code: int = -1
+    view: int = -1
+
+
+ALWAYS = Condition()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BankPlan:
+    """One bank, its rows pointing into the numbers read.
+
+    Attributes:
+        inputs, outputs: the slots that are input and output columns. input_index [inputs, R], output_index [outputs, R]: which read.
+        conditions: int64 [k, R], positions in the plan's conditions; all of a row's must be met. k = 0 when every row always applies.
+        params: float64 [p, R]. quick: while no slot exceeds it in absolute value, nothing can be unknown or overflow (-1: something may).
+        wild: some parameter is not a finite number.
+        first: position of the bank's first row among all rows of the pack.
+    """
+
+    skeleton: Formula
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    input_index: Index
+    output_index: Index
+    conditions: Index
+    params: NDArray[np.float64]
+    quick: float
+    wild: bool
+    first: int
+    touches_output: bool
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return int(self.params.shape[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """Everything of a pack and two layouts that evaluation needs.
+
+    Attributes:
+        runs: the contract views on which the model must run, base first.
+        features: for each contract column that inputs read or conditions ask for, its position among the F features; -1 for a category that
+            comes as a key instead.
+        raised_features: for each run the feature that it raises, or -1.
+        needs: per (key column, -1) and (-1, view of kind "previous"), the rules (positions) with rows that need it to be at hand.
+        groups: for each view of kind "previous" that is read, the header of its group (None: the whole table is one group).
+    """
+
+    pack: Pack
+    x: InputLayout
+    y: OutputLayout
+    runs: tuple[int, ...]
+    raised_features: tuple[int, ...]
+    input_reads: tuple[InputRead, ...]
+    output_reads: tuple[OutputRead, ...]
+    conditions: tuple[Condition, ...]
+    banks: tuple[BankPlan, ...]
+    features: dict[int, int]
+    needs: dict[tuple[int, int], tuple[int, ...]]
+    groups: dict[int, str | None]
+
+
+def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
+    """The plan of a pack under two layouts. Raises LayoutError when something that the rules read has no place in them."""
+    contract = pack.manifest.contract
+    reads = [_bank_reads(bank) for bank in pack.banks]
+    pairs = sorted({pair for read in reads for pair in zip(read[1].ravel().tolist(), read[2].ravel().tolist(), strict=True)})
+    output = [column.role == "output" for column in contract.columns]
+    runs = (0, *sorted({view for view, column in pairs if output[column] and view != 0}))
+    conditions_of = [_conditions(bank, read, contract) for bank, read in zip(pack.banks, reads, strict=True)]
+    conditions = tuple(sorted({c for rows in conditions_of for row in rows for c in row} | {ALWAYS}))
+    wanted = {column for _, column in pairs if not output[column]} | {c.column for c in conditions if c.column >= 0}
+    features = _find_features(contract, wanted, x)
+    entries = _find_outputs(contract, {column for _, column in pairs if output[column]}, y)
+    input_at = {pair: _input_read(contract, *pair) for pair in pairs if not output[pair[1]]}
+    output_at = {pair: OutputRead(runs.index(pair[0]), entries[pair[1]]) for pair in pairs if output[pair[1]]}
+    input_reads, output_reads = tuple(sorted(set(input_at.values()))), tuple(sorted(set(output_at.values())))
+    where = {pair: input_reads.index(read) for pair, read in input_at.items()}
+    where |= {pair: output_reads.index(read) for pair, read in output_at.items()}
+    banks: list[BankPlan] = []
+    for bank, read, rows in zip(pack.banks, reads, conditions_of, strict=True):
+        banks.append(_bank_plan(bank, read, where, output, _condition_index(rows, conditions), sum(b.rows for b in banks)))
+    used_views = {view for view, _ in pairs}
+    return Plan(
+        pack=pack,
+        x=x,
+        y=y,
+        runs=runs,
+        raised_features=tuple(_raised_feature(pack, view, features, x) for view in runs),
+        input_reads=input_reads,
+        output_reads=output_reads,
+        conditions=conditions,
+        banks=tuple(banks),
+        features=features,
+        needs=_needs(pack, conditions_of),
+        groups={v: contract.views[v].group for v in sorted(used_views) if contract.views[v].kind == "previous"},
+    )
+
+
+Reads = tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _bank_reads(bank: Bank) -> Reads:
+    """The slots that the skeleton reads, and for each the view and column of every row: [slots, R] twice."""
+    used = tuple(sorted(used_slots(bank.skeleton)))
+    return used, bank.views[:, used].T.astype(np.int64), bank.slots[:, used].T.astype(np.int64)
+
+
+def _input_read(contract: DataContract, view: int, column: int) -> InputRead:
+    reading = contract.views[view]
+    if reading.kind == "previous":
+        return InputRead(column, previous=view)
+    return InputRead(column, delta=reading.delta if reading.kind == "raised" and reading.column == column else 0.0)
+
+
+def _conditions(bank: Bank, read: Reads, contract: DataContract) -> list[list[Condition]]:
+    """Per bank row, what a sample must fulfil: its keys, and that what it reads beyond plain features is at hand."""
+    previous = {v for v, view in enumerate(contract.views) if view.kind == "previous"}
+    categories = {c for c, column in enumerate(contract.columns) if column.type == "category"}
+    rows: list[list[Condition]] = [[] for _ in range(bank.rows)]
+    for keys, codes in zip(bank.keys.T.tolist(), bank.codes.T.tolist(), strict=True):
+        for row, key, code in zip(rows, keys, codes, strict=True):
+            if key >= 0:
+                row.append(Condition(column=key, code=code))
+    for views, columns in zip(read[1].tolist(), read[2].tolist(), strict=True):
+        for row, view, column in zip(rows, views, columns, strict=True):
+            if view in previous and Condition(view=view) not in row:
+                row.append(Condition(view=view))
+            if column in categories and Condition(column=column) not in row:
+                row.append(Condition(column=column))
+    return rows
+
+
+def _needs(pack: Pack, conditions_of: Sequence[Sequence[Sequence[Condition]]]) -> dict[tuple[int, int], tuple[int, ...]]:
+    found: dict[tuple[int, int], set[int]] = {}
+    for bank, rows in zip(pack.banks, conditions_of, strict=True):
+        for rule, row in zip(bank.rule.tolist(), rows, strict=True):
+            for condition in row:
+                found.setdefault((condition.column, condition.view), set()).add(rule)
+    return {need: tuple(sorted(rules)) for need, rules in found.items()}
+
+
+def _condition_index(rows: Sequence[Sequence[Condition]], conditions: Sequence[Condition]) -> Index:
+    position = {condition: i for i, condition in enumerate(conditions)}
+    width = max((len(row) for row in rows), default=0)
+    index = np.full((width, len(rows)), position[ALWAYS], dtype=np.int64)
+    for r, row in enumerate(rows):
+        index[: len(row), r] = [position[condition] for condition in row]
+    return index
+
+
+def _bank_plan(
+    bank: Bank, read: Reads, where: dict[tuple[int, int], int], output: Sequence[bool], conditions: Index, first: int
+) -> BankPlan:
+    used, views, columns = read
+    index = np.array(
+        [[where[pair] for pair in zip(v, c, strict=True)] for v, c in zip(views.tolist(), columns.tolist(), strict=True)], dtype=np.int64
+    ).reshape(len(used), bank.rows)
+    is_output = [bool(bank.rows) and output[columns[i, 0]] for i in range(len(used))]
+    params = np.ascontiguousarray(bank.params.T, dtype=np.float64)
+    wild = not bool(np.isfinite(params).all())
+    return BankPlan(
+        skeleton=bank.skeleton,
+        inputs=tuple(slot for slot, out in zip(used, is_output, strict=True) if not out),
+        outputs=tuple(slot for slot, out in zip(used, is_output, strict=True) if out),
+        input_index=index[[not out for out in is_output]],
+        output_index=index[is_output],
+        conditions=conditions,
+        params=np.where(np.isfinite(params), params, np.nan),
+        quick=-1.0 if wild else _quick(bank),
+        wild=wild,
+        first=first,
+        touches_output=reads_output(bank.skeleton),
+    )
+
+
+def _quick(bank: Bank) -> float:
+    """The largest power of ten that all slots may have, so that no number met stays not far below the largest of float32."""
+    bounds = dict(enumerate(np.abs(bank.params).max(axis=0, initial=0.0).tolist()))
+    smallest_scale = min(
+        (bank.params[:, atom.scale].min(initial=1.0) for atom in atoms(bank.skeleton) if isinstance(atom, Compare)), default=1.0
+    )
+    limit = 1e28 * min(1.0, float(smallest_scale))
+    return next((m for m in (1e15, 1e12, 1e9, 1e7, 1e6, 1e5, 1e4, 1e3) if largest(bank.skeleton, m, bounds) < limit), -1.0)
+
+
+def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout) -> dict[int, int]:
+    """Position among the features of each wanted column: by its name, else by its table header; categories may be missing (keys)."""
+    places = {name: i for i, name in enumerate(x.names)}
+    found: dict[int, int] = {}
+    missing: list[Column] = []
+    for column in sorted(wanted):
+        entry = contract.columns[column]
+        place = places.get(entry.name, places.get(entry.source, -1))
+        found[column] = place
+        if place < 0 and entry.type != "category":
+            missing.append(entry)
+    if missing:
+        raise LayoutError(
+            "the rules read columns that x= does not name",
+            expected=", ".join(
+                _hint(f"`{c.name}`" + (f" (header `{c.source}`)" if c.source != c.name else ""), c.name, x.names) for c in missing
+            ),
+            received=", ".join(x.names) or "no names",
+            help="x=fedkg.columns([...]) takes one name per feature, in the order of the tensor: a signal's name or a table header",
+        )
+    return found
+
+
+def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout) -> dict[int, int]:
+    """Position in the model's output of each wanted output column."""
+    known = [column for column in contract.columns if column.role == "output"]
+    for entry in y.entries:
+        if not any(_is_output(column, entry) for column in known):
+            names = sorted({column.label or column.name for column in known})
+            what = f"class `{entry.category}` of `{entry.name}`" if entry.kind == "score" else f"`{entry.name}`"
+            raise LayoutError(
+                f"y= names {_hint(what, entry.name, names)}, which no rule knows as an output",
+                expected=", ".join(_call(column) for column in known) or "no outputs",
+                received=what,
+            )
+    found = {}
+    for column in sorted(wanted):
+        places = [i for i, entry in enumerate(y.entries) if _is_output(contract.columns[column], entry)]
+        if len(places) != 1:
+            raise LayoutError(
+                f"the rules read output `{contract.columns[column].name}`, which y= names {'twice' if places else 'not'}",
+                expected=_call(contract.columns[column]),
+                received=", ".join(f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries) or "nothing",
+            )
+        found[column] = places[0]
+    return found
+
+
+def _is_output(column: Column, entry: Output) -> bool:
+    if (column.type == "score") != (entry.kind == "score"):
+        return False
+    if entry.kind == "score":
+        return column.label == entry.name and column.category == entry.category
+    return entry.name in (column.name, column.source)
+
+
+def _call(column: Column) -> str:
+    if column.type == "score":
+        return f"fedkg.scores({column.label!r}, [..., {column.category!r}, ...])"
+    return f"fedkg.probability({column.name!r}), fedkg.logit({column.name!r}) or fedkg.columns([{column.name!r}])"
+
+
+def _hint(text: str, name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"{text} (did you mean `{near[0]}`?)" if near and near[0] != name else text
+
+
+def _raised_feature(pack: Pack, view: int, features: dict[int, int], x: InputLayout) -> int:
+    """The feature that a raised view raises; -1 for views of other kinds. Raises LayoutError when the model does not see it."""
+    reading = pack.manifest.contract.views[view]
+    if reading.kind != "raised" or reading.column is None:
+        return -1
+    found = _find_features(pack.manifest.contract, [reading.column], x)[reading.column]
+    if found < 0:
+        name = pack.manifest.contract.columns[reading.column].name
+        raise LayoutError(f"a rule asks what the model says when `{name}` rises, but x= has no such feature", received=", ".join(x.names))
+    return found

@@ -1,0 +1,144 @@
+"""Questions about a skeleton that its structure alone answers. Skeletons are frozen, so answers are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import assert_never
+
+from fedkg.constraints.powers import is_multiplication
+from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
+from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
+from fedkg.pack.validate import atoms, subterms, term_children
+
+Atom = Compare | ClassIn | CategoryIs
+
+
+def term_reads_output(term: Term) -> bool:
+    """Whether an output slot stands in the term."""
+    return any(isinstance(part, Slot) and part.role == "output" for part in subterms(term))
+
+
+def sides(atom: Compare) -> tuple[Term, ...]:
+    """The two or three terms of a comparison."""
+    return (atom.left, atom.right) if atom.tolerance is None else (atom.left, atom.right, atom.tolerance)
+
+
+@lru_cache(maxsize=4096)
+def reads_output(formula: Formula) -> bool:
+    """Whether an output slot stands anywhere in the formula: only then can a model change its verdict."""
+    for atom in atoms(formula):
+        if isinstance(atom, ClassIn) or (isinstance(atom, Compare) and any(term_reads_output(side) for side in sides(atom))):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def reads_inputs_alone_somewhere(formula: Formula) -> bool:
+    """Whether some atom of the formula reads inputs alone."""
+    return any(not reads_output(atom) for atom in atoms(formula))
+
+
+@lru_cache(maxsize=4096)
+def split_guards(skeleton: Formula) -> tuple[tuple[Formula, ...], Formula]:
+    """Guards over inputs and the rest: the skeleton is violated exactly where all guards hold and the rest is violated."""
+    if not isinstance(skeleton, Implies):
+        return (), skeleton
+    if not reads_output(skeleton.antecedent):
+        guards, rest = split_guards(skeleton.consequent)
+        return (skeleton.antecedent, *guards), rest
+    if isinstance(skeleton.antecedent, And):
+        guards = tuple(arg for arg in skeleton.antecedent.args if not reads_output(arg))
+        others = tuple(arg for arg in skeleton.antecedent.args if reads_output(arg))
+        if guards:
+            antecedent = others[0] if len(others) == 1 else And(args=others)
+            return guards, Implies(antecedent=antecedent, consequent=skeleton.consequent)
+    return (), skeleton
+
+
+@lru_cache(maxsize=4096)
+def has_constant_slope(atom: Compare) -> bool:
+    """Whether the margin is a sum of slots times parameters, so that no derivative depends on a slot (and an unknown one does no harm)."""
+    return atom.op in ("le", "lt") and all(_affine(side) for side in sides(atom))
+
+
+def _reads_slot(term: Term) -> bool:
+    return any(isinstance(part, Slot) for part in subterms(term))
+
+
+def _affine(term: Term) -> bool:
+    match term:
+        case Slot() | Param():
+            return True
+        case Sum() | Negate():
+            return all(_affine(child) for child in term_children(term))
+        case Product():
+            return all(_affine(arg) for arg in term.args) and sum(_reads_slot(arg) for arg in term.args) <= 1
+        case Quotient() | Power() | Call():
+            return False
+    assert_never(term)
+
+
+@lru_cache(maxsize=4096)
+def has_strict(formula: Formula, positive: bool = True) -> bool:
+    """Whether a strict comparison stands in the formula's negation normal form."""
+    match formula:
+        case Compare():
+            return (formula.op in ("lt", "ne")) == positive
+        case ClassIn():
+            return formula.strict == positive
+        case CategoryIs():
+            return False
+        case Not():
+            return has_strict(formula.arg, not positive)
+        case And() | Or():
+            return any(has_strict(arg, positive) for arg in formula.args)
+        case Implies():
+            return has_strict(formula.antecedent, not positive) or has_strict(formula.consequent, positive)
+    assert_never(formula)
+
+
+def largest(formula: Formula, slot: float, params: Mapping[int, float]) -> float:
+    """A bound on the absolute value of every number met in evaluating the formula; infinite where a term has an edge to its domain.
+
+    Args:
+        formula: a skeleton.
+        slot: bound on the absolute value of all slots.
+        params: bound on the absolute value of each parameter over all rows; NaN or infinite where one of them is.
+    """
+    worst = slot
+    for atom in atoms(formula):
+        if isinstance(atom, Compare):
+            bounds = [_largest(side, slot, params) for side in sides(atom)]
+            worst = max(worst, sum(bounds))
+    return worst if math.isfinite(worst) else math.inf
+
+
+def _largest(term: Term, slot: float, params: Mapping[int, float]) -> float:
+    bounds = [_largest(child, slot, params) for child in term_children(term)]
+    if not all(math.isfinite(bound) for bound in bounds):
+        return math.inf
+    match term:
+        case Slot():
+            return slot
+        case Param():
+            return params[term.index] if math.isfinite(params[term.index]) else math.inf
+        case Sum():
+            return sum(bounds)
+        case Product():
+            return math.prod(max(1.0, bound) for bound in bounds)
+        case Negate():
+            return bounds[0]
+        case Quotient():
+            return math.inf
+        case Power():
+            whole = is_multiplication(term.exponent) and term.exponent >= 0
+            return max(1.0, bounds[0]) ** term.exponent if whole and bounds[0] < 1e30 else math.inf
+        case Call():
+            return max(1.0, *bounds) + 1.0 if term.function in SMOOTH else math.inf
+    assert_never(term)
+
+
+SMOOTH = frozenset({"min", "max", "abs", "sin", "cos", "tanh", "floor", "ceil", "round"})
+"""Functions defined everywhere, whose value exceeds neither its arguments nor 1 by more than 1, with finite derivatives."""

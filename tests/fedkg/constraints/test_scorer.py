@@ -1,0 +1,53 @@
+"""The probe's counts are those of a report, client by client."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import X, Y, guarded, packs, tables
+
+from fedkg.constraints import ConstraintModule, Probe
+from fedkg.constraints.structure import reads_output
+from fedkg.pack import Pack
+
+
+@given(packs(max_rows=8), tables(), st.integers(0, 99), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_scores_are_violated_over_applicable(pack: Pack, table: np.ndarray, seed: int, broken: bool) -> None:
+    module = ConstraintModule(pack, x=X, y=Y)
+    x, runs = torch.from_numpy(table[:, :4]), len(module.plan.runs)
+    y = torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (3, runs, len(table), 5)) / 2.0)
+    if broken:
+        y[1, :, : len(table) // 2] = torch.nan
+    probe = Probe(module, x, previous="above")
+    scores = probe.score(y.flatten(1, 2))
+    touched = [c for c, bank in enumerate(b for b in pack.banks for _ in range(b.rows)) if reads_output(bank.skeleton)]
+    assert probe.constraints == len(touched) == scores.violation.shape[1]
+    assert probe.inputs.shape == (runs * len(table), 4)
+    for k in range(3):
+        report = module(x, y[k], previous="above")
+        bad = torch.isnan(y[k]).any(dim=2).any(dim=0)[:, None]
+        violated, fired = report.violated[:, touched], report.fired[:, touched]
+        least, count = violated.sum(0), fired.sum(0)
+        if not bad.any():
+            assert scores.counts[k].tolist() == count.tolist()
+            assert torch.equal(scores.violation[k], least.double() / count.clamp(min=1))
+        assert (scores.violation[k] <= 1).all()
+        assert (scores.violation[k] * scores.counts[k] >= least - 1e-9).all()
+    assert torch.equal(scores.applies, (scores.counts > 0).any(0))
+
+
+def test_rules_that_apply_nowhere_are_named() -> None:
+    module = ConstraintModule(guarded(limit=1e9), x=X, y=Y)
+    probe = Probe(module, torch.zeros(4, 4))
+    scores = probe.score(torch.ones(2, 4, 5))
+    assert probe.vacuous(scores) == ("rule_0",)
+    assert scores.violation.tolist() == [[0.0], [0.0]]
+
+
+def test_an_answer_that_is_no_number_satisfies_nothing() -> None:
+    module = ConstraintModule(guarded(limit=-1.0), x=X, y=Y)
+    scores = Probe(module, torch.zeros(4, 4)).score(torch.full((2, 4, 5), torch.nan))
+    assert scores.violation.tolist() == [[1.0], [1.0]]
