@@ -1,0 +1,164 @@
+"""Which row belongs to which site. N rows, K sites, C classes.
+
+`dirichlet` makes sites differ in class mix and in size, in the usual way (Hsu, Qi and Brown, 2019, "Measuring the effects of non-identical
+data distribution"): for every class c a share per site is drawn, p_c ~ Dirichlet(alpha * K * q), and the class's rows are dealt out in
+those shares. The base measure q is uniform, or itself drawn from Dirichlet(size_alpha), which makes sites differ in size even where alpha
+is large. Small alpha: each site sees few classes and sizes differ by orders of magnitude; alpha = 10: nearly equal sites.
+
+A draw that leaves a site with fewer than `min_samples` rows is thrown away and drawn again, at most `ATTEMPTS` times; then the split is
+refused by the name of the site, rather than trained with an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import JobError
+
+Index = NDArray[np.int64]
+
+ATTEMPTS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Split:
+    """A split of rows over sites.
+
+    Attributes:
+        sites: names of the K sites.
+        owner: int64 [N], position of each row's site.
+        draws: how many draws it took to satisfy `min_samples` (1 when none was thrown away, 0 when nothing was drawn).
+    """
+
+    sites: tuple[str, ...]
+    owner: Index
+    draws: int = 0
+
+    def rows(self, site: int) -> Index:
+        """Positions of a site's rows, ascending."""
+        return np.flatnonzero(self.owner == site)
+
+    def counts(self) -> dict[str, int]:
+        """Rows per site."""
+        return dict(zip(self.sites, np.bincount(self.owner, minlength=len(self.sites)).tolist(), strict=True))
+
+
+def dirichlet(
+    labels: NDArray[np.generic],
+    sites: Sequence[str],
+    alpha: float,
+    stream: np.random.Generator,
+    *,
+    size_alpha: float | None = None,
+    min_samples: int = 1,
+) -> Split:
+    """A split whose class mixes and sizes follow Dirichlet(alpha); see the module's text.
+
+    Args:
+        labels: class of each row [N].
+        alpha: > 0; concentration per site.
+        size_alpha: concentration of the sites' sizes, or None for a uniform base.
+
+    Raises:
+        JobError: when some site has fewer than `min_samples` rows in every draw.
+    """
+    classes, codes = np.unique(labels, return_inverse=True)
+    members = [np.flatnonzero(codes == c) for c in range(len(classes))]
+    if len(labels) < min_samples * len(sites):
+        raise _too_few(sites, [len(labels) // len(sites)] * len(sites), min_samples, f"{len(labels)} rows in all")
+    worst: list[int] = []
+    for draw in range(1, ATTEMPTS + 1):
+        base = np.full(len(sites), 1.0 / len(sites)) if size_alpha is None else stream.dirichlet(np.full(len(sites), size_alpha))
+        owner = np.empty(len(labels), dtype=np.int64)
+        for rows in members:
+            shares = stream.dirichlet(np.maximum(alpha * len(sites) * base, 1e-6))
+            owner[stream.permutation(rows)] = np.repeat(np.arange(len(sites)), apportion(shares, len(rows)))
+        counts = np.bincount(owner, minlength=len(sites))
+        if int(counts.min()) >= min_samples:
+            return Split(sites=tuple(sites), owner=owner, draws=draw)
+        if not worst or min(worst) < int(counts.min()):
+            worst = counts.tolist()
+    raise _too_few(sites, worst, min_samples, f"alpha {alpha:g}, the best of {ATTEMPTS} draws")
+
+
+def iid(labels: NDArray[np.generic], sites: Sequence[str], stream: np.random.Generator, *, min_samples: int = 1) -> Split:
+    """A split in which all sites have the same size and class mix, up to one row per class.
+
+    Raises:
+        JobError: when there are fewer than `min_samples` rows per site.
+    """
+    owner = np.empty(len(labels), dtype=np.int64)
+    dealt = 0
+    for label in np.unique(labels):
+        rows = stream.permutation(np.flatnonzero(labels == label))
+        owner[rows] = (np.arange(len(rows)) + dealt) % len(sites)
+        dealt += len(rows)
+    return _checked(Split(sites=tuple(sites), owner=owner), min_samples, "an even split")
+
+
+def by_column(cells: Sequence[str], sites: Sequence[str], *, column: str, min_samples: int = 1) -> Split:
+    """The split that a column of the table says: its text is the site's name.
+
+    Raises:
+        JobError: when a cell names no site of the job, or a site has fewer than `min_samples` rows.
+    """
+    position = {site: i for i, site in enumerate(sites)}
+    unknown = sorted({cell for cell in cells if cell not in position})
+    if unknown:
+        raise JobError(
+            f"data.split.column: column `{column}` names sites that the job does not have",
+            expected=", ".join(sites),
+            received=", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""),
+        )
+    owner = np.array([position[cell] for cell in cells], dtype=np.int64)
+    return _checked(Split(sites=tuple(sites), owner=owner), min_samples, f"column `{column}`")
+
+
+def apportion(shares: NDArray[np.float64], total: int) -> Index:
+    """Whole numbers in proportion to `shares` that sum to `total` (largest remainders; ties go to the first)."""
+    exact = shares / shares.sum() * total
+    counts: Index = np.floor(exact).astype(np.int64)
+    order = np.argsort(-(exact - counts), kind="stable")
+    counts[order[: total - int(counts.sum())]] += 1
+    return counts
+
+
+def deal(rows: int, names: Sequence[str], stream: np.random.Generator) -> list[str]:
+    """A name for each row, every name equally often up to one, in random order."""
+    order = stream.permutation(rows)
+    dealt = np.empty(rows, dtype=np.int64)
+    dealt[order] = np.arange(rows) % len(names)
+    return [names[i] for i in dealt.tolist()]
+
+
+def hold_out(labels: NDArray[np.generic], shares: Sequence[float], stream: np.random.Generator) -> list[Index]:
+    """Row positions in parts of the given shares, each class in the same proportion; ascending within a part."""
+    parts: list[list[Index]] = [[] for _ in shares]
+    for label in np.unique(labels):
+        rows = stream.permutation(np.flatnonzero(labels == label))
+        ends = np.cumsum(apportion(np.asarray(shares, dtype=np.float64), len(rows)))
+        for part, piece in zip(parts, np.split(rows, ends[:-1]), strict=True):
+            part.append(piece)
+    return [np.sort(np.concatenate(part)) if part else np.empty(0, dtype=np.int64) for part in parts]
+
+
+def _checked(split: Split, min_samples: int, how: str) -> Split:
+    counts = list(split.counts().values())
+    if min(counts) < min_samples:
+        raise _too_few(split.sites, counts, min_samples, how)
+    return split
+
+
+def _too_few(sites: Sequence[str], counts: Sequence[int], min_samples: int, how: str) -> JobError:
+    small = int(np.argmin(counts))
+    rows = "no rows" if counts[small] == 0 else f"{counts[small]} rows"
+    return JobError(
+        f"data.split: site `{sites[small]}` has {rows} after the split ({how})",
+        expected=f"at least {min_samples} rows per site (data.split.min_samples)",
+        received=", ".join(f"{site} {count}" for site, count in zip(sites, counts, strict=True)),
+        help="raise data.split.alpha, lower data.split.min_samples, or name fewer sites",
+    )

@@ -1,0 +1,61 @@
+"""Standardisation that a federation can agree on: each site gives counts, sums and squares, nobody shows a row. N rows, F features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import JobError
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scaling:
+    """Mean and standard deviation per feature.
+
+    Attributes:
+        names: F feature names. mean, std: float64 [F], in source units; std is 1 for a feature that never changes.
+    """
+
+    names: tuple[str, ...]
+    mean: F64
+    std: F64
+
+    def apply(self, values: F64) -> F64:
+        """Standardised values [N, F]; what is unknown (NaN) stands at the mean, 0."""
+        return np.asarray(np.nan_to_num((values - self.mean) / self.std, nan=0.0), dtype=np.float64)
+
+
+def pooled(parts: Sequence[F64], names: Sequence[str], *, where: str = "the training data") -> Scaling:
+    """The scaling of all parts [n_k, F] together, from each part's count, mean and squared deviations (Chan, Golub and LeVeque, 1979).
+
+    Unknown values are left out.
+
+    Raises:
+        JobError: when a feature has no known value in any part.
+    """
+    count, mean, squares = np.zeros(len(names)), np.zeros(len(names)), np.zeros(len(names))
+    for part in parts:
+        known = ~np.isnan(part)
+        n = known.sum(axis=0).astype(np.float64)
+        own = np.divide(np.where(known, part, 0.0).sum(axis=0), n, out=np.zeros(len(names)), where=n > 0)
+        deviation = (np.where(known, part - own, 0.0) ** 2).sum(axis=0)
+        total = np.maximum(count + n, 1.0)
+        delta = own - mean
+        squares += deviation + delta**2 * count * n / total
+        mean = mean + delta * n / total
+        count = count + n
+    empty = [name for name, n in zip(names, count.tolist(), strict=True) if n == 0]
+    if empty:
+        raise JobError(
+            f"column `{empty[0]}` has no value at all in {where}",
+            expected="numbers in at least some rows",
+            help=f"leave it out of data.features: {', '.join(f'`{name}`' for name in empty)}",
+        )
+    std = np.sqrt(squares / count)
+    flat = std <= 1e-12 * np.maximum(np.abs(mean), 1.0)
+    return Scaling(names=tuple(names), mean=mean, std=np.where(flat, 1.0, std))

@@ -1,0 +1,30 @@
+"""Jobs: one file that says what to train, and a folder that holds everything that came of it. Names that need torch load when touched."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from fedkg.errors import MissingExtra
+from fedkg.jobs.events import Event, Listener
+from fedkg.jobs.reading import read_job
+from fedkg.jobs.schema import Job
+
+if TYPE_CHECKING:
+    from fedkg.jobs.runner import Run, resume, run_job
+
+__all__ = ["Event", "Job", "Listener", "Run", "read_job", "resume", "run_job"]
+
+_WITH_TORCH = {"Run", "resume", "run_job"}
+
+
+def __getattr__(name: str) -> Any:
+    """The names that need torch. `Any`: a class or a function."""
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module("fedkg.jobs.runner"), name)
+    except ModuleNotFoundError as error:
+        if error.name in {"torch", "yaml"}:
+            raise MissingExtra("running jobs", "run") from error
+        raise

@@ -1,0 +1,175 @@
+"""From a job to its arms: every training it asks for, each with its own settings."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedkg.errors import JobError
+from fedkg.jobs.reading import fields_at
+from fedkg.jobs.schema import Algorithm, Corrupt, Job, Value
+
+PRESETS = ("fedavg", "scfa")
+VARIABLE = ("model", "training", "scoring", "evaluation")
+VARIABLE_DATA = ("split", "alpha", "size_alpha", "min_samples", "site_column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One training.
+
+    Attributes:
+        id: unique in the run, fit for a file name.
+        job: the job with this arm's values in place.
+        algorithm: name of the algorithm in the job. preset: the preset behind it.
+        seed: of the split, the start, the sampling and the batches.
+        varied: fields of `compare` besides the algorithm, with this arm's value.
+        corrupt: what is done to one site, or None.
+    """
+
+    id: str
+    job: Job
+    algorithm: str
+    preset: str
+    seed: int
+    varied: Mapping[str, Value]
+    corrupt: Corrupt | None = None
+
+    @property
+    def scenario(self) -> str:
+        """What arms have in common whose data is the same to the last row."""
+        return self.job.data.model_dump_json() + f"|{self.seed}|" + ("" if self.corrupt is None else self.corrupt.model_dump_json())
+
+    @property
+    def setting(self) -> tuple[tuple[str, str], ...]:
+        """`varied` as texts."""
+        return tuple((field, _text(value)) for field, value in self.varied.items())
+
+
+def arms_of(job: Job) -> tuple[Arm, ...]:
+    """All arms of a job: every combination of `compare`, every seed, first without, then with the corrupted site.
+
+    Raises:
+        JobError: when `compare` names a field that does not exist or a value that does not fit, an algorithm is unknown, a corrupted site
+            is none of the job's, or two arms come out alike.
+    """
+    _check_names(job)
+    arms: list[Arm] = []
+    damages: list[Corrupt | None] = [None, job.corrupt] if job.corrupt else [None]
+    for damage in damages:
+        compare = dict(job.compare) if damage is None else {**job.compare, **damage.compare}
+        for values in itertools.product(*compare.values()):
+            chosen = dict(zip(compare, values, strict=True))
+            settled = _settled(job, chosen)
+            arms.extend(_arm(settled, chosen, seed, damage) for seed in job.seed_list)
+    ids = [arm.id for arm in arms]
+    twice = next((name for i, name in enumerate(ids) if name in ids[:i]), None)
+    if twice:
+        raise JobError(f"compare: two arms would be called `{twice}`", help="name every value once")
+    return tuple(arms)
+
+
+def algorithm_of(job: Job) -> Algorithm:
+    """The preset behind a job's algorithm, with what differs for it. Raises JobError when there is none of that name."""
+    if job.algorithm in job.algorithms:
+        return job.algorithms[job.algorithm]
+    if job.algorithm in PRESETS:
+        return Algorithm.model_validate({"preset": job.algorithm})
+    known = ", ".join([*job.algorithms, *(p for p in PRESETS if p not in job.algorithms)])
+    raise JobError("algorithm: there is no such algorithm", expected=known, received=job.algorithm)
+
+
+def _arm(job: Job, chosen: Mapping[str, Value], seed: int, damage: Corrupt | None) -> Arm:
+    algorithm = algorithm_of(job)
+    update: dict[str, Any] = {}
+    for section, changes in (("scoring", algorithm.scoring), ("training", algorithm.training)):
+        for field, value in changes.items():
+            update[f"{section}.{field}"] = value
+    settled = _settled(job, update, where=f"algorithms.{job.algorithm}")
+    varied = {field: value for field, value in chosen.items() if field != "algorithm"}
+    words = [f"{field.rpartition('.')[2]}{_text(value)}" for field, value in varied.items()]
+    words += [job.algorithm, f"s{seed}"]
+    if damage is not None:
+        words.append(f"{damage.site}-{damage.kind.replace('_', '-')}")
+    return Arm(
+        id=re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words)),
+        job=settled,
+        algorithm=job.algorithm,
+        preset=algorithm.preset,
+        seed=seed,
+        varied=varied,
+        corrupt=damage,
+    )
+
+
+def _settled(job: Job, values: Mapping[str, Value], where: str = "compare") -> Job:
+    """The job with dotted fields replaced, checked again."""
+    if not values:
+        return job
+    document = job.model_dump(mode="json")
+    for field, value in values.items():
+        place: Any = document
+        *path, last = field.split(".")
+        for key in path:
+            place = place.get(key) if isinstance(place, dict) else None
+        if not isinstance(place, dict) or (last not in place and not (path and path[0] == "algorithms")):
+            raise JobError(f"{where}: `{field}` is no field of a job", help=_near_field(field))
+        place[last] = value
+    try:
+        return Job.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise JobError(f"{where}: `{name}`: {first['msg']}", received=repr(first["input"])) from error
+
+
+def _check_variable(fields: Iterable[str], where: str) -> None:
+    """Refuse to vary what all arms of a run share: the rules, the tables, the rows held out."""
+    for field in fields:
+        section, _, name = field.partition(".")
+        known = name in fields_at((section,)) or field in Job.model_fields
+        if field == "algorithm" or section in VARIABLE or not known or (section == "data" and name in VARIABLE_DATA):
+            continue
+        raise JobError(
+            f"{where}: `{field}` is the same in all arms of a run",
+            expected=", ".join(["algorithm", *(f"data.{name}" for name in VARIABLE_DATA), *(f"{section}.*" for section in VARIABLE)]),
+            help="begin a run for each value",
+        )
+
+
+def _near_field(field: str) -> str:
+    known = ["algorithm", *(f"{part}.{name}" for part in ("data", *VARIABLE) for name in fields_at((part,)))]
+    near = difflib.get_close_matches(field, known, 1, 0.5)
+    return f"did you mean `{near[0]}`?" if near else "for example: " + ", ".join(known[:4])
+
+
+def _check_names(job: Job) -> None:
+    if bool(job.rules) == bool(job.pack):
+        raise JobError("give either `rules` or `pack`", received="both" if job.pack else "neither")
+    if not job.sites:
+        raise JobError("sites: the federation has no site", expected="at least one name")
+    if job.corrupt and job.corrupt.site not in job.sites:
+        raise JobError("corrupt.site: there is no such site", expected=", ".join(job.sites), received=job.corrupt.site)
+    if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
+        raise JobError("training: give either `local_epochs` or `local_steps`", received="both")
+    with_table = [name for name, site in job.sites.items() if site.table]
+    if with_table and len(with_table) < len(job.sites):
+        missing = [name for name in job.sites if name not in with_table]
+        raise JobError("sites: some sites have a table of their own and some have none", received=f"without: {', '.join(missing)}")
+    if with_table and job.data.path:
+        raise JobError("give either `data.path` or a table for every site", received="both")
+    _check_variable(job.compare, "compare")
+    _check_variable(job.corrupt.compare if job.corrupt else (), "corrupt.compare")
+    for name, values in (*job.compare.items(), *(job.corrupt.compare.items() if job.corrupt else ())):
+        if not values:
+            raise JobError(f"compare.{name}: no value to train")
+
+
+def _text(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

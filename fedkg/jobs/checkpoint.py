@@ -1,0 +1,42 @@
+"""The server's state between two rounds as one file: tensors, and the rest as JSON in the file's own header. No pickle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from fedkg.errors import JobError
+from fedkg.federated import ServerState, from_tensors, to_tensors
+from fedkg.jobs.folder import CHECKPOINTS, RunFolder
+
+
+def place_of(arm: str) -> str:
+    """Where an arm's checkpoint stands in a run folder."""
+    return f"{CHECKPOINTS}/{arm}.safetensors"
+
+
+def save_state(folder: RunFolder, arm: str, state: ServerState) -> None:
+    """Write an arm's state whole or not at all."""
+    tensors, document = to_tensors(state)
+    folder.write_bytes(place_of(arm), save(tensors, {"state": json.dumps(document, sort_keys=True)}))
+
+
+def load_state(folder: RunFolder, arm: str) -> ServerState | None:
+    """An arm's last state, None when it has none yet. Raises JobError when the file is damaged."""
+    place: Path = folder.path / place_of(arm)
+    if not place.is_file():
+        return None
+    try:
+        with safe_open(place, framework="pt") as file:
+            document = json.loads((file.metadata() or {})["state"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  the file is no mapping
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise JobError(
+            f"checkpoint {place} is damaged",
+            received=str(error),
+            help=f"delete it: the training {arm} then begins anew, the others are kept",
+        ) from error
+    return from_tensors(tensors, document)

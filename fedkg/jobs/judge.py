@@ -1,0 +1,160 @@
+"""Models under the rules: the server's scorer of updates, and the table of rules at the end of a training.
+
+Letters: V views of the rows, N rows, C columns of the contract.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.constraints import ConstraintModule, columns, evaluate_bank, logit
+from fedkg.constraints.structure import reads_output
+from fedkg.data import Frame
+from fedkg.evaluation import evaluate, table_values
+from fedkg.federated.pack_scorer import PackScorer
+from fedkg.jobs.prepare import ROW, Prepared
+from fedkg.jobs.words import example
+from fedkg.models import Model, Params
+from fedkg.pack import Bank, Implies
+
+
+def module_of(prepared: Prepared) -> ConstraintModule:
+    """The rules over the model's standardised inputs and its logit. Raises LayoutError when the model does not read what the rules do."""
+    scaling = prepared.scaling
+    return ConstraintModule(prepared.pack, x=columns(scaling.names, mean=scaling.mean, std=scaling.std), y=logit(prepared.output))
+
+
+def keys_of(prepared: Prepared, frame: Frame) -> dict[str, list[str]]:
+    """The texts of every category that the rules select rows by, as far as the frame has them."""
+    categories = (column for column in prepared.pack.manifest.contract.columns if column.type == "category" and column.role == "input")
+    return {column.source: frame.texts(column.source) for column in categories if column.source in frame.columns}
+
+
+def codes_of(prepared: Prepared, module: ConstraintModule, frame: Frame) -> dict[str, Tensor]:
+    """`keys_of` as codes, int64 [N]."""
+    return {name: module.codes(name, texts) for name, texts in keys_of(prepared, frame).items()}
+
+
+def scorer_of(prepared: Prepared, module: ConstraintModule, model: Model, probe: Frame) -> PackScorer:
+    """The server's judge of the sites' models, on its probe rows."""
+    return PackScorer(model, module, prepared.inputs(probe), keys=codes_of(prepared, module, probe))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Count:
+    """One rule on the test rows."""
+
+    bound: int = 0
+    violated: int = 0
+    applied: int = 0
+    vacuous: int = 0
+    worst: tuple[float, int, int, int] | None = None  # margin, test row, bank, row of the bank
+
+
+def rule_table(prepared: Prepared, module: ConstraintModule, model: Model, params: Params, arm: str) -> list[dict[str, Any]]:
+    """Rows of `rules.csv`: every rule on the model, over the test rows, with its worst example in words. `Any`: texts and numbers.
+
+    The rate is violated / applied: of the (bound row, test row) pairs whose keys match and whose guard holds, those that break the rule.
+    Evaluated by the interpreter in float64, because limits sit exactly on decimal data.
+    """
+    pack = prepared.pack
+    values = _answered(prepared, module, model, params)
+    counts: dict[int, _Count] = {}
+    for b, bank in enumerate(pack.banks):
+        if reads_output(bank.skeleton):
+            _count(bank, b, values, counts)
+    return [
+        {
+            "arm": arm,
+            "rule": record.name,
+            "title": record.title,
+            "kind": record.kind,
+            "rate": count.violated / count.applied if count.applied else None,
+            "bound_rows": count.bound,
+            "violated": count.violated,
+            "applied": count.applied,
+            "vacuous": count.vacuous,
+            "example": _example(prepared, values, count),
+        }
+        for rule, record in enumerate(pack.manifest.rules)
+        if record.output and (count := counts.get(rule, _Count()))
+    ]
+
+
+def _answered(prepared: Prepared, module: ConstraintModule, model: Model, params: Params) -> NDArray[np.float64]:
+    """The test rows in all views with the model's predictions, float64 [V, N, C]."""
+    frame, contract = prepared.test, prepared.pack.manifest.contract
+    values = table_values(contract, frame.table(), missing="skip").values
+    x = prepared.inputs(frame, torch.float64)
+    with torch.no_grad():
+        views = module.views(x, keys=keys_of(prepared, frame))
+        double = {name: value.double().unsqueeze(0) for name, value in params.items()}
+        said = torch.sigmoid(model.apply(double, views.flatten(0, 1))[0, :, 0]).reshape(len(views), frame.rows).numpy()
+    column = contract.index(prepared.output)
+    for run, view in enumerate(module.plan.runs):
+        values[view, :, column] = said[run]
+    return values
+
+
+def _count(bank: Bank, b: int, values: NDArray[np.float64], counts: dict[int, _Count]) -> None:
+    """Add a bank's verdicts; of an `if ... then` the worst is where what follows `then` is missed by most."""
+    found = evaluate_bank(bank, values)
+    margin = found.robustness
+    if isinstance(bank.skeleton, Implies):
+        margin = evaluate_bank(replace(bank, skeleton=bank.skeleton.consequent), values).robustness
+    for row, rule in enumerate(bank.rule.tolist()):
+        count = counts.setdefault(rule, _Count())
+        broken, applied = found.violated[:, row], found.fired[:, row] & ~found.unknown[:, row]
+        count.bound += 1
+        count.violated += int(broken.sum())
+        count.applied += int(applied.sum())
+        count.vacuous += not applied.any()
+        if broken.any():
+            at = int(np.argmin(np.where(broken, margin[:, row], np.inf)))
+            worst = (float(margin[at, row]), at, b, row)
+            count.worst = worst if count.worst is None else min(count.worst, worst)
+
+
+def _example(prepared: Prepared, values: NDArray[np.float64], count: _Count) -> str:
+    if count.worst is None:
+        return ""
+    _, at, b, row = count.worst
+    return example(prepared.pack, prepared.pack.banks[b], row, values[:, at], place=f"row {int(prepared.test.numbers(ROW)[at])}")
+
+
+def data_checks(prepared: Prepared, frames: Sequence[Frame]) -> list[dict[str, Any]]:
+    """Rows of `checks.csv`: every rule over inputs alone, on all rows, in float64 by the interpreter. `Any`: texts and numbers."""
+    counts: Counter[tuple[str, str]] = Counter()
+    worst: dict[str, tuple[float, str]] = {}
+    for frame in frames:
+        for result in evaluate(prepared.pack, frame.table(), missing="skip").rules:
+            if result.output:
+                continue
+            counts[result.rule, "violated"] += result.violated
+            counts[result.rule, "known"] += result.violated + result.satisfied
+            found = result.worst
+            if result.violated and found is not None:
+                number = int(frame.numbers(ROW)[found.row - 1]) if ROW in frame.columns else found.row
+                text = f"{found.entity or 'row'}, row {number}: misses by {abs(found.robustness):.4g} {found.unit}".strip()
+                worst[result.rule] = min(worst.get(result.rule, (np.inf, "")), (found.robustness, text))
+    return [
+        {
+            "rule": record.name,
+            "title": record.title,
+            "kind": record.kind,
+            "violated": counts[record.name, "violated"],
+            "evaluations": counts[record.name, "known"],
+            "rate": counts[record.name, "violated"] / counts[record.name, "known"] if counts[record.name, "known"] else None,
+            "example": worst.get(record.name, (0.0, ""))[1],
+        }
+        for record in prepared.pack.manifest.rules
+        if not record.output
+    ]

@@ -1,0 +1,79 @@
+"""`--set a.b=c`: one field of a job file replaced on the command line."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkg.errors import UsageError
+
+WHOLE_KEYS = ("compare", "corrupt.compare")
+"""Fields whose own keys are dotted: what follows them is one key."""
+
+PATHS = ("data.path", "pack", "rules")
+
+
+def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """A copy of a job document with fields replaced; values are read as YAML.
+
+    A field that `compare` varies is narrowed to the one value. A path that exists relative to the current folder is taken from there.
+    `Any`: YAML.
+
+    Raises:
+        UsageError: when an override has not the form ``field=value``, or goes through something that is not a section.
+    """
+    document = copy.deepcopy(document)
+    for text in overrides:
+        field, equals, raw = text.partition("=")
+        field = field.strip()
+        if not equals or not field:
+            raise UsageError(f"--set {text}: not of the form field=value", help="--set training.rounds=20")
+        value = _from_here(field, _parsed(raw, text))
+        compared = document.get("compare")
+        if isinstance(compared, dict) and field in compared:
+            compared[field] = [value]
+        else:
+            _put(document, _keys(field), value, text)
+    return document
+
+
+def _parsed(raw: str, text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(raw) if raw.strip() else None
+    except yaml.YAMLError as error:
+        raise UsageError(f"--set {text}: the value is not YAML", received=raw) from error
+
+
+def _keys(field: str) -> list[str]:
+    for whole in WHOLE_KEYS:
+        if field.startswith(whole + "."):
+            return [*whole.split("."), field[len(whole) + 1 :]]
+    return field.split(".")
+
+
+def _put(document: dict[str, Any], keys: Sequence[str], value: Any, text: str) -> None:
+    place = document
+    for i, key in enumerate(keys[:-1]):
+        inner = place.get(key)
+        if inner is None:
+            inner = place[key] = {}
+        elif isinstance(inner, list) and key == "sites":
+            inner = place[key] = {site: {} for site in inner}
+        if not isinstance(inner, dict):
+            raise UsageError(f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields of its own", received=repr(inner))
+        place = inner
+    place[keys[-1]] = value
+
+
+def _from_here(field: str, value: Any) -> Any:
+    """A path given on the command line, relative to the current folder where it exists there."""
+    is_path = field in PATHS or (field.startswith("sites.") and field.endswith(".table"))
+    if isinstance(value, list) and is_path:
+        return [_from_here(field, entry) for entry in value]
+    if is_path and isinstance(value, str) and Path(value).expanduser().exists():
+        return str(Path(value).expanduser().resolve())
+    return value

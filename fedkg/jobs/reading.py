@@ -1,0 +1,180 @@
+"""From a job file to a checked `Job`; every wrong field of the file is named in one message."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from fedkg.errors import JobError, MissingExtra, UsageError
+from fedkg.jobs.overrides import apply_overrides
+from fedkg.jobs.schema import Job
+
+Document = dict[str, Any]
+"""A job file as YAML gives it. `Any`: YAML."""
+
+SHOWN = 12
+
+
+def read_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
+    """The job in a YAML file, with `--set` overrides applied and paths made absolute.
+
+    Raises:
+        UsageError: when the file cannot be read or an override has the wrong form.
+        JobError: when the file is not YAML, or fields are wrong: names the file and every field.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise JobError(f"{path} is not a text file", expected="a YAML job file in UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"cannot read job file {path}", received=error.strerror or str(error)) from error
+    return job_of(parse_yaml(text, str(path)), name=str(path), base=path.resolve().parent, overrides=overrides)
+
+
+def job_of(document: Document, *, name: str, base: Path, overrides: Sequence[str] = ()) -> Job:
+    """The job in a parsed document; `name` stands in errors, relative paths are relative to `base`. Raises JobError, UsageError."""
+    document = apply_overrides(document, overrides)
+    try:
+        job = Job.model_validate(document)
+    except ValidationError as error:
+        raise _wrong_fields(name, error.errors(), document) from error
+    return absolute(job, base)
+
+
+def absolute(job: Job, base: Path) -> Job:
+    """The job with every path absolute, so that a run can be resumed from anywhere."""
+
+    def fixed(text: str | None) -> str | None:
+        return None if text is None else str((base / Path(text).expanduser()).resolve())
+
+    return job.model_copy(
+        update={
+            "rules": tuple(str(fixed(rule)) for rule in job.rules),
+            "pack": fixed(job.pack),
+            "data": job.data.model_copy(update={"path": fixed(job.data.path)}),
+            "sites": {key: site.model_copy(update={"table": fixed(site.table)}) for key, site in job.sites.items()},
+        }
+    )
+
+
+def parse_yaml(text: str, name: str) -> Document:
+    """A YAML mapping. Raises JobError, with line and column, for anything else, and for a key that stands twice."""
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise MissingExtra("reading job files", "run") from error
+
+    class Loader(yaml.SafeLoader):
+        """Refuses a key that stands twice in one mapping; YAML itself would silently keep the last."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen: set[object] = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in seen:
+                        place = f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}"
+                        raise JobError(f"{name}: field `{key.value}` stands twice in one place", received=place)
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    try:
+        document = yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise JobError(f"{name} is not YAML{where}", received=str(problem)) from error
+    except RecursionError as error:
+        raise JobError(f"{name} is nested too deeply to be a job") from error
+    if not isinstance(document, dict):
+        received = "an empty file" if document is None else f"a {type(document).__name__}"
+        raise JobError(f"{name} is not a job file", expected="fields such as `rules:`, `sites:`, `training:`", received=received)
+    return document
+
+
+def _wrong_fields(name: str, errors: Sequence[ErrorDetails], document: Document) -> JobError:
+    lines = []
+    for error in errors[:SHOWN]:
+        where = ".".join(str(part) for part in error["loc"] if not _is_branch(part)) or "the job"
+        lines.append(f"`{where}`: {_sentence(error, document)}")
+    if len(errors) > SHOWN:
+        lines.append(f"and {len(errors) - SHOWN} more")
+    if len(lines) == 1:
+        return JobError(f"{name}: field {lines[0]}")
+    return JobError(f"{name}: {len(errors)} fields are wrong\n  " + "\n  ".join(lines))
+
+
+def _is_branch(part: int | str) -> bool:
+    """Whether a part of an error's place is pydantic's name for one form of a union or a check, not a field of the file."""
+    return isinstance(part, str) and (
+        part in {"int", "float", "str", "bool", "none"} or "[" in part or "(" in part or part.startswith("literal")
+    )
+
+
+def _sentence(error: ErrorDetails, document: Document) -> str:
+    received = error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            siblings = list(fields_at(error["loc"][:-1]))
+            near = difflib.get_close_matches(str(error["loc"][-1]), siblings, 1, 0.5)
+            home = _home_of(str(error["loc"][-1]))
+            hint = f"it belongs to `{home}`" if home else f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(siblings)
+            return f"there is no such field; {hint}"
+        case "missing":
+            return "is missing"
+        case "value_error":
+            return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
+        case "literal_error":
+            expected = error.get("ctx", {}).get("expected", "")
+            return f"must be {expected}, not {received!r}"
+        case "string_pattern_mismatch":
+            return f"{received!r} is not a name: letters, digits, _ . - only"
+    return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {_short(received)}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def fields_at(place: Sequence[int | str]) -> Mapping[str, Any]:
+    """The fields that may stand at a place of the job file. `Any`: pydantic's description of a field."""
+    model: type[BaseModel] = Job
+    i = 0
+    while i < len(place):
+        part = place[i]
+        info = model.model_fields.get(str(part))
+        if info is None:
+            return {}
+        inner, keyed = _part_in(info.annotation)
+        if inner is None:
+            return {}
+        model = inner
+        i += 2 if keyed else 1
+    return model.model_fields
+
+
+def _part_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+    """The section behind a field's type, and whether it stands in a mapping by name. `Any`: a type form."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        found = (_part_in(arg) for arg in get_args(annotation))
+        return next((one for one in found if one[0] is not None), (None, False))
+    if origin is dict:
+        return _part_in(get_args(annotation)[1])[0], True
+    return None, False
+
+
+def _home_of(field: str) -> str:
+    """The section that has a field of this name, when exactly one has."""
+    homes = [name for name in Job.model_fields if field in fields_at((name,)) and not _part_in(Job.model_fields[name].annotation)[1]]
+    return f"{homes[0]}.{field}" if len(homes) == 1 else ""

@@ -1,0 +1,130 @@
+"""The tables of a job: from the generator, one file, or one file per site, under the headers the rules read and in their units."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedkg.data import Frame, conversion, from_table
+from fedkg.data.ai4i import generate
+from fedkg.errors import JobError
+from fedkg.jobs.schema import Job, Site
+from fedkg.pack import Column, DataContract
+from fedkg.tables import Table, read_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tables:
+    """What a job trains on, before it is cut.
+
+    Attributes:
+        whole: the one table of all sites; or
+        by_site: one per site, in the order of the job.
+        files: path and SHA-256 of every file read.
+    """
+
+    whole: Frame | None = None
+    by_site: Mapping[str, Frame] | None = None
+    files: tuple[tuple[str, str], ...] = ()
+
+
+def read_tables(job: Job, contract: DataContract) -> Tables:
+    """The job's tables.
+
+    Raises:
+        TableError: when a file cannot be read, lacks a column that the job or its rules need, or has text where numbers belong.
+        JobError: when a site maps a column that nobody reads, or gives a unit that cannot be converted.
+    """
+    if any(site.table for site in job.sites.values()):
+        frames: dict[str, Frame] = {}
+        files: list[tuple[str, str]] = []
+        for name, site in job.sites.items():
+            path = str(site.table)
+            frames[name] = _site_frame(job, contract, name, site, read_table(path))
+            files.append((path, sha256_of(path)))
+        return Tables(by_site=frames, files=tuple(files))
+    for name, site in job.sites.items():
+        if site.columns:
+            raise JobError(f"sites.{name}.columns: only a site with a `table` of its own can name columns", help=f"add sites.{name}.table")
+    if job.data.path is None:
+        return Tables(whole=generate(job.data.rows, job.data.seed))
+    table = read_table(job.data.path)
+    texts = (*_text_headers(job, contract), *((job.data.site_column,) if job.data.split == "column" else ()))
+    frame = from_table(
+        table, numeric=_numeric_headers(job, contract), text=[h for h in texts if h in table.headers or h != job.data.machine]
+    )
+    return Tables(whole=frame, files=((job.data.path, sha256_of(job.data.path)),))
+
+
+def feature_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
+    """Headers of the numeric columns that the model reads."""
+    if job.data.features:
+        return job.data.features
+    read = (c.source for c in contract.columns if c.role == "input" and c.type != "category")
+    return tuple(header for header in dict.fromkeys(read) if header != job.data.label)
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file's bytes."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _numeric_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
+    read = (c.source for c in contract.columns if c.role == "input" and c.type == "real")
+    return tuple(dict.fromkeys((*feature_headers(job, contract), *read, job.data.label)))
+
+
+def _text_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
+    read = (c.source for c in contract.columns if c.role == "input" and c.type == "category")
+    return tuple(dict.fromkeys((*job.data.categories, *read)))
+
+
+def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: Table) -> Frame:
+    """A site's table under the headers of the rules, with its values in their units."""
+    given: dict[str, tuple[str, float, float]] = {}
+    for key, entry in site.columns.items():
+        where = f"sites.{name}.columns.{key}"
+        header, unit = _target(key, where, job, contract)
+        if entry.column not in table:
+            raise table.missing(entry.column, needed=f"{where} names")
+        factor, offset = (1.0, 0.0) if entry.unit is None else conversion(entry.unit, unit, where=f"{where}.unit")
+        given[header] = (entry.column, factor, offset)
+    numeric, texts = _numeric_headers(job, contract), _text_headers(job, contract)
+    frame = Frame(name=table.name, columns={})
+    for header in (*numeric, *texts):
+        own, factor, offset = given.get(header, (header, 1.0, 0.0))
+        if own not in table:
+            if header == job.data.machine:
+                continue
+            raise table.missing(own, needed=f"site {name} needs (name the site's own column under sites.{name}.columns)")
+        if header in texts:
+            frame = frame.with_texts(header, table.texts(own))
+        else:
+            values = table.numbers(own)
+            frame = frame.with_numbers(header, values if (factor, offset) == (1.0, 0.0) else values * factor + offset)
+    return frame
+
+
+def _target(key: str, where: str, job: Job, contract: DataContract) -> tuple[str, str]:
+    """Header and unit behind a signal's name or a header."""
+    for column in contract.columns:
+        if key in (column.name, signal_name(column), column.source):
+            return column.source, column.unit
+    headers = {*job.data.features, *job.data.categories, job.data.label, job.data.machine}
+    if key in headers:
+        return key, ""
+    known = sorted({signal_name(column) for column in contract.columns} | headers)
+    near = difflib.get_close_matches(key, known, 1, 0.5)
+    raise JobError(
+        f"{where}: neither a signal of the rules nor a column of the job",
+        expected=", ".join(known),
+        help=f"did you mean `{near[0]}`?" if near else "",
+    )
+
+
+def signal_name(column: Column) -> str:
+    """The name of a column's signal, without the entity in brackets."""
+    return column.name.partition("[")[0]

@@ -1,0 +1,173 @@
+"""The comparison at the end of a run: per setting and algorithm, mean and spread over the seeds, and what it says in sentences."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from fedkg.federated.evaluation import rounds_to, rounds_to_own_share
+from fedkg.federated.scoring import zone
+from fedkg.jobs.arms import Arm, algorithm_of
+
+Line = Mapping[str, str]
+"""A line of a CSV file of the run folder."""
+
+Result = dict[str, Any]
+"""A row of the comparison. `Any`: texts, numbers and small mappings."""
+
+
+def comparison(arms: Sequence[Arm], rounds: Iterable[Line], clients: Iterable[Line], target: float) -> list[Result]:
+    """One row per setting, corruption and algorithm, in the order of the arms."""
+    by_arm: dict[str, list[Line]] = {}
+    for line in rounds:
+        by_arm.setdefault(line["arm"], []).append(line)
+    weights: dict[str, list[Line]] = {}
+    for line in clients:
+        weights.setdefault(line["arm"], []).append(line)
+    groups: dict[tuple[Any, ...], list[Arm]] = {}
+    for arm in arms:
+        groups.setdefault((arm.setting, "" if arm.corrupt is None else arm.corrupt.site, arm.algorithm), []).append(arm)
+    return [_result(members, by_arm, weights, target) for members in groups.values() if all(arm.id in by_arm for arm in members)]
+
+
+def _result(members: Sequence[Arm], rounds: Mapping[str, Sequence[Line]], clients: Mapping[str, Sequence[Line]], target: float) -> Result:
+    arm = members[0]
+    runs = [rounds[member.id] for member in members]
+
+    def last(field: str) -> dict[str, Any]:
+        return spread([_number(lines[-1][field]) for lines in runs])
+
+    def over(field: str, fold: Callable[[list[float]], float]) -> dict[str, Any]:
+        return spread([fold(known) if (known := _known(lines, field)) else math.nan for lines in runs])
+
+    firsts = [_first(lines, target) for lines in runs]
+    reached = [first for first in firsts if first is not None]
+    own = [_own_share(lines) for lines in runs]
+    mean_worst = over("rho_worst", statistics.fmean)
+    result: Result = {
+        "setting": dict(arm.setting),
+        "algorithm": arm.algorithm,
+        "title": algorithm_of(arm.job).title or arm.algorithm,
+        "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+        "seeds": len(members),
+        **{field: last(field) for field in ("f1", "precision", "recall", "loss")},
+        "f1_late": spread([_late(lines) for lines in runs]),
+        "rounds_to_90": spread([math.nan if first is None else float(first) for first in own]),
+        "rounds_to_target": spread([float(first) for first in reached]),
+        "reached": len(reached),
+        "rho_worst": last("rho_worst"),
+        "rho_mean": last("rho_mean"),
+        "rho_worst_max": over("rho_worst", max),
+        "rho_worst_average": mean_worst,
+        "rho_mean_average": over("rho_mean", statistics.fmean),
+        "zone": "" if last("rho_worst")["mean"] is None else zone(last("rho_worst")["mean"]),
+        "bytes": over("bytes", math.fsum),
+        "bytes_paper": over("bytes_paper", math.fsum),
+        "alpha_corrupted": None,
+        "share_corrupted": None,
+    }
+    if arm.corrupt is not None:
+        mine = [[line for line in clients.get(member.id, ()) if line["client"] == arm.corrupt.site] for member in members]
+        result["alpha_corrupted"] = spread([_mean(lines, "alpha") for lines in mine])
+        result["share_corrupted"] = spread([_mean(lines, "share") for lines in mine])
+    return result
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean, sample standard deviation and the values themselves; null where nothing was measured. `Any`: JSON."""
+    known = [value for value in values if not math.isnan(value)]
+    return {
+        "mean": statistics.fmean(known) if known else None,
+        "spread": statistics.stdev(known) if len(known) > 1 else None,
+        "values": [None if math.isnan(value) else value for value in values],
+    }
+
+
+def sentences(results: Sequence[Result], target: float) -> list[str]:
+    """What came out, for somebody who runs a plant; says so where a difference is within the spread of the seeds."""
+    said: list[str] = []
+    for scene in _scenes(results):
+        base = next((row for row in scene if row["algorithm"] == "fedavg"), scene[0])
+        said += [_compared(base, other) for other in scene if other is not base]
+        if base["corrupted"]:
+            said += [_weight(row) for row in scene if row["alpha_corrupted"] and row["alpha_corrupted"]["mean"] is not None]
+    if results and all(row["reached"] == 0 for row in results):
+        said.append(f"No training reached an F1 of {target:g} on the test rows.")
+    return said
+
+
+def _scenes(results: Sequence[Result]) -> list[list[Result]]:
+    scenes: dict[tuple[Any, ...], list[Result]] = {}
+    for row in results:
+        scenes.setdefault((tuple(sorted(row["setting"].items())), row["corrupted"]), []).append(row)
+    return list(scenes.values())
+
+
+def _compared(base: Result, other: Result) -> str:
+    where = ", ".join(f"{field.rpartition('.')[2]} {value}" for field, value in base["setting"].items())
+    where = (f"With {where}" if where else "On this split") + (f" and wrong labels at {base['corrupted']}" if base["corrupted"] else "")
+    ours, theirs = other["f1"], base["f1"]
+    pairs = [a - b for a, b in zip(ours["values"], theirs["values"], strict=False) if a is not None and b is not None]
+    higher, mean = sum(pair > 0 for pair in pairs), statistics.fmean(pairs)
+    noise = statistics.stdev(pairs) if len(pairs) > 1 else math.inf
+    if len(pairs) == 1:
+        verdict = "one seed, which says little"
+    elif higher in (0, len(pairs)) and abs(mean) > noise:
+        verdict = f"{'higher' if mean > 0 else 'lower'} on all {len(pairs)} seeds, by {abs(mean):.3f} ± {noise:.3f}"
+    else:
+        verdict = f"higher on {higher} of {len(pairs)} seeds, by {mean:+.3f} ± {noise:.3f}: no clear difference"
+    rho = ""
+    if other["rho_mean_average"]["mean"] is not None and base["rho_mean_average"]["mean"] is not None:
+        rho = (
+            f" On average a site's model broke {other['rho_mean_average']['mean']:.0%} of the rules ({base['title']}: "
+            f"{base['rho_mean_average']['mean']:.0%})."
+        )
+    return f"{where}, {other['title']} ends at F1 {_pm(ours)}, {base['title']} at {_pm(theirs)}: {verdict}.{rho}"
+
+
+def _weight(row: Result) -> str:
+    alpha, share = row["alpha_corrupted"]["mean"], row["share_corrupted"]["mean"]
+    if alpha < 5e-4:
+        return f"{row['title']} gives {row['corrupted']} no weight at all; by its rows it would have {share:.3f} in the rounds it takes part in."
+    change = abs(alpha / share - 1.0)
+    words = "what its rows give it" if change < 5e-3 else f"{change:.0%} {'less' if alpha < share else 'more'} than its rows would give it"
+    return f"{row['title']} gives {row['corrupted']} on average a weight of {alpha:.3f} in the rounds it takes part in, {words}."
+
+
+def _pm(value: Mapping[str, Any]) -> str:
+    return f"{value['mean']:.3f}" + (f" ± {value['spread']:.3f}" if value["spread"] is not None else "")
+
+
+def _late(lines: Sequence[Line]) -> float:
+    """Mean F1 over the last quarter of the rounds: less at the mercy of who was sampled last."""
+    known = _known(lines, "f1")
+    return statistics.fmean(known[-max(1, len(known) // 4) :]) if known else math.nan
+
+
+def _first(lines: Sequence[Line], target: float) -> int | None:
+    measured = [line for line in lines if line["f1"]]
+    place = rounds_to([float(line["f1"]) for line in measured], target)
+    return None if place is None else int(measured[place - 1]["round"])
+
+
+def _own_share(lines: Sequence[Line]) -> int | None:
+    measured = [line for line in lines if line["f1"]]
+    if not measured or float(measured[-1]["f1"]) == 0.0:
+        return None
+    place = rounds_to_own_share([float(line["f1"]) for line in measured])
+    return None if place is None else int(measured[place - 1]["round"])
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan
+
+
+def _known(lines: Sequence[Line], field: str) -> list[float]:
+    return [float(line[field]) for line in lines if line[field]]
+
+
+def _mean(lines: Sequence[Line], field: str) -> float:
+    known = _known(lines, field)
+    return statistics.fmean(known) if known else math.nan

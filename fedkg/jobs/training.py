@@ -1,0 +1,191 @@
+"""One arm: its problem, its settings, its rounds.
+
+Letters: K sampled sites, S samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedkg.constraints import ConstraintModule
+from fedkg.errors import JobError
+from fedkg.federated import (
+    ALGORITHMS,
+    Algorithm,
+    BinaryCrossEntropy,
+    Choice,
+    Clients,
+    Problem,
+    RoundRecord,
+    Scorer,
+    ServerState,
+    Settings,
+    initial_state,
+    train,
+)
+from fedkg.federated.evaluation import best_threshold, detection
+from fedkg.federated.penalty import ConstraintPenalty
+from fedkg.jobs.arms import Arm
+from fedkg.jobs.judge import codes_of
+from fedkg.jobs.prepare import Prepared, Scenario
+from fedkg.jobs.schema import Job
+from fedkg.models import MODELS, Model, Params, predict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Held:
+    """Rows that are not trained on, as tensors: x [S, F], y [S]."""
+
+    test_x: Tensor
+    test_y: Tensor
+    server_x: Tensor
+    server_y: Tensor
+
+
+def model_of(job: Job, prepared: Prepared) -> Model:
+    """The network that the sites train."""
+    return MODELS[job.model.name](inputs=len(prepared.features.names), hidden=job.model.hidden, outputs=1, dropout=job.model.dropout)
+
+
+def held_of(prepared: Prepared) -> Held:
+    """The rows held out, as tensors."""
+    return Held(
+        test_x=prepared.inputs(prepared.test),
+        test_y=prepared.targets(prepared.test),
+        server_x=prepared.inputs(prepared.server),
+        server_y=prepared.targets(prepared.server),
+    )
+
+
+def settings_of(arm: Arm) -> Settings:
+    """The federation's settings of an arm; one local epoch where the job says neither epochs nor steps."""
+    training = arm.job.training
+    epochs = 1 if training.local_epochs is None and training.local_steps is None else training.local_epochs
+    return Settings(
+        rounds=training.rounds,
+        participation=training.participation,
+        local_epochs=epochs,
+        local_steps=training.local_steps,
+        batch=training.batch,
+        learning_rate=training.learning_rate,
+        schedule=training.schedule,
+        seed=arm.seed,
+        executor=training.executor,
+        chunk=training.chunk,
+        threads=training.threads or 1,
+    )
+
+
+def algorithm_of_arm(arm: Arm, module: ConstraintModule) -> Algorithm:
+    """The algorithm of an arm, with its scoring options where it has any, and the rules' penalty in the local loss where asked for."""
+    scoring, penalty = arm.job.scoring, arm.job.training.penalty
+    algorithm = (
+        ALGORITHMS["fedavg"]()
+        if arm.preset == "fedavg"
+        else ALGORITHMS[arm.preset](
+            on_all_invalid=scoring.on_all_invalid,
+            score=scoring.combine,
+            beta=scoring.beta,
+            graded=scoring.graded,
+            hard_tolerance=scoring.hard_tolerance,
+            soft_tolerance=scoring.soft_tolerance,
+        )
+    )
+    return algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty)) if penalty > 0.0 else algorithm
+
+
+def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintModule, model: Model, scorer: Scorer) -> Problem:
+    """The sites' rows as tensors, with the loss and the server's judge.
+
+    Raises:
+        JobError: when failures are to be balanced and there is none.
+    """
+    weight = arm.job.training.positive_weight
+    if weight == "balanced":
+        if not prepared.positives:
+            raise JobError("training.positive_weight: there is no failure among the training rows to balance")
+        weight = prepared.negatives / prepared.positives
+    codes = [codes_of(prepared, module, frame) for frame in rows.frames.values()]
+    clients = Clients(
+        names=tuple(rows.frames),
+        x=tuple(prepared.inputs(frame) for frame in rows.frames.values()),
+        y=tuple(rows.y[site] for site in rows.frames),
+        keys={name: tuple(own[name] for own in codes) for name in (codes[0] if arm.job.training.penalty > 0.0 else {})},
+    )
+    return Problem(model=model, loss=BinaryCrossEntropy(pos_weight=float(weight)), clients=clients, scorer=scorer)
+
+
+def rounds_of(
+    arm: Arm, problem: Problem, module: ConstraintModule, state: ServerState | None, choice: Choice | None
+) -> Iterator[tuple[ServerState, RoundRecord]]:
+    """The state and record after every further round of an arm.
+
+    Args:
+        state: where to go on, None to begin. choice: the executor an earlier arm of the run measured to be best, so that all arms of a run
+            are trained alike to the last bit.
+    """
+    algorithm, settings = algorithm_of_arm(arm, module), settings_of(arm)
+    if state is None and choice is not None:
+        state = replace(initial_state(problem, algorithm, settings), choice=choice)
+    yield from train(problem, algorithm, settings, state)
+
+
+def judged(job: Job, model: Model, params: Params, held: Held) -> dict[str, float]:
+    """F1, precision, recall at the job's threshold, and cross entropy (unweighted), on the test rows."""
+    logits = predict(model, params, held.test_x).squeeze(-1)
+    threshold = job.evaluation.threshold
+    if threshold == "server":
+        threshold = best_threshold(torch.sigmoid(predict(model, params, held.server_x).squeeze(-1)), held.server_y)
+    found = detection(torch.sigmoid(logits), held.test_y, float(threshold))
+    loss = float(F.binary_cross_entropy_with_logits(logits.double(), held.test_y.double()))
+    return {"f1": found.f1, "precision": found.precision, "recall": found.recall, "loss": loss, "threshold": float(threshold)}
+
+
+def round_row(arm: Arm, record: RoundRecord, figures: dict[str, float], parameters: int) -> dict[str, Any]:
+    """The line of `rounds.csv` for a round. `Any`: texts and numbers."""
+    return {
+        "arm": arm.id,
+        "round": record.round,
+        **figures,
+        "train_loss": record.train_loss,
+        "rho_worst": record.rho_worst,
+        "rho_mean": record.rho_mean,
+        "zone": record.zone or "",
+        "bytes": record.bytes_up + record.bytes_down,
+        "bytes_up": record.bytes_up,
+        "bytes_down": record.bytes_down,
+        "bytes_paper": 4 * parameters,
+        "seconds": round(record.seconds, 4),
+        "notes": " | ".join(record.notes),
+    }
+
+
+def client_rows(arm: Arm, record: RoundRecord) -> list[dict[str, Any]]:
+    """The lines of `clients.csv` for a round: one per sampled site. `Any`: texts and numbers."""
+    total = sum(record.samples)
+    validity = record.validity or (math.nan,) * len(record.clients)
+    rows = []
+    for name, samples, s, alpha in zip(record.clients, record.samples, validity, record.alpha, strict=True):
+        status = "corrupted" if arm.corrupt is not None and arm.corrupt.site == name else ""
+        if name in record.excluded:
+            status = f"excluded: {record.excluded[name]}"
+        rows.append(
+            {
+                "arm": arm.id,
+                "round": record.round,
+                "client": name,
+                "samples": samples,
+                "validity": s,
+                "alpha": alpha,
+                "share": samples / total,
+                "status": status,
+            }
+        )
+    return rows

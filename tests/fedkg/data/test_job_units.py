@@ -1,0 +1,48 @@
+"""Units of sites' columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkg.data import conversion
+from fedkg.data.units import ALIASES, UNITS
+from fedkg.errors import JobError
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "value", "expected"),
+    [
+        ("kN.m", "N.m", 0.04, 40.0),
+        ("Nm", "N.m", 7.0, 7.0),
+        ("degC", "K", 25.0, 298.15),
+        ("degF", "degC", 212.0, 100.0),
+        ("1/s", "1/min", 25.0, 1500.0),
+        ("rpm", "1/min", 1500.0, 1500.0),
+        ("rad/s", "rpm", 157.07963267948966, 1500.0),
+        ("h", "min", 2.0, 120.0),
+        ("bar", "kPa", 1.5, 150.0),
+        ("%", "", 12.5, 0.125),
+    ],
+)
+def test_conversions(given, wanted, value, expected):
+    factor, offset = conversion(given, wanted, where="here")
+    assert value * factor + offset == pytest.approx(expected, rel=1e-12)
+
+
+def test_equal_units_change_no_bit():
+    assert conversion("rpm", "1/min", where="here") == (1.0, 0.0)
+
+
+def test_every_alias_points_at_a_unit():
+    assert set(ALIASES.values()) <= set(UNITS)
+
+
+def test_an_unknown_unit_is_refused_with_the_nearest():
+    with pytest.raises(JobError, match=r"sites\.graz\.columns\.torque\.unit: unit `Nmm` is not known") as caught:
+        conversion("Nmm", "N.m", where="sites.graz.columns.torque.unit")
+    assert "Nm" in caught.value.help
+
+
+def test_another_quantity_is_refused():
+    with pytest.raises(JobError, match="bar measures pressure, the rules read torque"):
+        conversion("bar", "N.m", where="here")

@@ -1,0 +1,76 @@
+"""Every training a job asks for, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkg.errors import JobError
+from fedkg.jobs import Job
+from fedkg.jobs.arms import arms_of
+
+BASE = {"pack": "p", "sites": {"graz": {}, "linz": {}}}
+
+
+def arms(**fields):
+    return arms_of(Job.model_validate({**BASE, **fields}))
+
+
+def test_a_plain_job_is_one_arm():
+    (arm,) = arms()
+    assert (arm.id, arm.algorithm, arm.seed, arm.corrupt) == ("scfa-s0", "scfa", 0, None)
+
+
+def test_every_combination_and_seed():
+    found = arms(compare={"data.alpha": [0.1, 10], "algorithm": ["fedavg", "scfa"]}, seeds=3)
+    assert len(found) == 12
+    assert len({arm.id for arm in found}) == 12
+    assert found[0].id == "alpha0.1-fedavg-s0"
+    assert found[0].job.data.alpha == 0.1
+    assert dict(found[0].setting) == {"data.alpha": "0.1"}
+
+
+def test_arms_with_the_same_data_share_a_scenario():
+    found = arms(compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]}, seeds=2, corrupt={"site": "linz"})
+    assert len(found) == 16
+    assert len({arm.scenario for arm in found}) == 8
+
+
+def test_corrupted_arms_may_compare_less():
+    found = arms(
+        compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]}, corrupt={"site": "linz", "compare": {"data.alpha": [10]}}
+    )
+    corrupted = [arm for arm in found if arm.corrupt]
+    assert [arm.id for arm in corrupted] == ["alpha10-fedavg-s0-linz-flipped-labels", "alpha10-scfa-s0-linz-flipped-labels"]
+
+
+def test_a_named_algorithm_carries_its_own_scoring():
+    algorithms = {"strict": {"preset": "scfa", "scoring": {"combine": "min", "beta": 2}, "training": {"penalty": 0.1}}}
+    (arm,) = arms(algorithm="strict", algorithms=algorithms)
+    assert arm.preset == "scfa"
+    assert (arm.job.scoring.combine, arm.job.scoring.beta, arm.job.training.penalty) == ("min", 2.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"algorithm": "fedprx"}, "algorithm: there is no such algorithm"),
+        ({"compare": {"data.alfa": [1]}}, "`data.alfa` is no field"),
+        ({"compare": {"data.rows": [1]}}, "`data.rows` is the same in all arms"),
+        ({"compare": {"data.alpha": ["wide"]}}, "compare: `data.alpha`"),
+        ({"compare": {"data.alpha": [1, 1]}}, "two arms would be called"),
+        ({"compare": {"data.alpha": []}}, "compare.data.alpha: no value"),
+        ({"corrupt": {"site": "paris"}}, "corrupt.site"),
+        ({"corrupt": {"site": "linz", "compare": {"data.beta": [1]}}}, "`data.beta` is no field"),
+        ({"rules": ["a.fkg"]}, "either `rules` or `pack`"),
+        ({"pack": None}, "either `rules` or `pack`"),
+        ({"sites": {}}, "no site"),
+        ({"training": {"local_epochs": 1, "local_steps": 5}}, "either `local_epochs` or `local_steps`"),
+        ({"sites": {"graz": {"table": "a.csv"}, "linz": {}}}, "without: linz"),
+        ({"sites": {"graz": {"table": "a.csv"}}, "data": {"path": "b.csv"}}, "either `data.path` or a table"),
+        ({"algorithm": "x", "algorithms": {"x": {"preset": "scfa", "scoring": {"betta": 1}}}}, "`scoring.betta` is no field"),
+    ],
+)
+def test_contradictions_are_named(fields, said):
+    with pytest.raises(JobError) as caught:
+        arms(**fields)
+    assert said in str(caught.value)

@@ -1,0 +1,93 @@
+"""The run folder's files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from fedkg.errors import JobError, UsageError
+from fedkg.jobs.difference import differences
+from fedkg.jobs.folder import ENVIRONMENT, RunFolder, next_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = RunFolder(tmp_path / "run")
+    made.create()
+    return made
+
+
+def row(number: int, **more):
+    return {"arm": "a", "round": number, "client": "graz", "samples": 3, "validity": 0.1 + 0.2, **more}
+
+
+def test_lines_are_kept_to_the_bit(folder):
+    folder.append("clients.csv", [row(1)])
+    folder.append("clients.csv", [row(2, alpha=float("nan"))])
+    first, second = folder.rows("clients.csv")
+    assert float(first["validity"]) == 0.1 + 0.2
+    assert second["alpha"] == ""
+
+
+def test_a_line_that_was_cut_off_is_left_out(folder):
+    folder.append("clients.csv", [row(1), row(2)])
+    path = folder.path / "clients.csv"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert [line["round"] for line in folder.rows("clients.csv")] == ["1"]
+    path.write_bytes(b"arm,rou")
+    assert folder.rows("clients.csv") == []
+
+
+def test_line_breaks_in_a_cell_become_blanks(folder):
+    folder.append("clients.csv", [row(1, status='a\n"b",c')])
+    assert folder.rows("clients.csv")[0]["status"] == 'a "b",c'
+
+
+def test_json_is_whole_or_said_to_be_damaged(folder):
+    folder.write_json("arms.json", [1])
+    assert folder.read_json("arms.json") == [1]
+    (folder.path / "arms.json").write_text("[1")
+    with pytest.raises(JobError, match="damaged"):
+        folder.read_json("arms.json")
+    with pytest.raises(JobError, match="missing"):
+        folder.read_json("results.json")
+
+
+def test_something_else_in_its_place_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match="cannot make the run folder"):
+        RunFolder(tmp_path / "file").create()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "job.yaml").write_text("x: 1")
+    with pytest.raises(UsageError, match="not a run"):
+        RunFolder(tmp_path / "other").create()
+
+
+def test_a_second_process_is_kept_out(folder):
+    code = f"from fedkg.jobs.folder import RunFolder; from pathlib import Path\nwith RunFolder(Path({str(folder.path)!r})).locked(): pass"
+    with folder.locked():
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "another process is working" in other.stderr
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_next_free_folder(tmp_path):
+    assert next_folder("milling", tmp_path).name == "milling-001"
+    (tmp_path / "milling-001").mkdir()
+    assert next_folder("milling", tmp_path).name == "milling-002"
+
+
+def test_differences_name_fields():
+    before = {"a": {"b": 1, "c": [1]}, "d": {}}
+    assert differences(before, json.loads(json.dumps(before))) == []
+    assert differences(before, {"a": {"b": 2, "c": [1]}, "e": 1}) == ["a.b: 1 -> 2", "d: {} -> (not there)", "e: (not there) -> 1"]
+    assert len(differences({}, {str(i): i for i in range(50)})) == 21
+
+
+def test_a_folder_is_a_run_once_its_environment_is_written(folder):
+    assert not folder.exists()
+    folder.write_json(ENVIRONMENT, {})
+    assert folder.exists()

@@ -1,0 +1,172 @@
+"""A wrong job file is one message that names the file and every field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedkg.errors import FedkgError, JobError, UsageError
+from fedkg.jobs import Job, read_job
+from fedkg.jobs.reading import fields_at, job_of, parse_yaml
+
+GOOD = {"pack": "rules.fkgpack", "sites": ["graz", "linz"]}
+
+
+def read(document: object, tmp_path: Path) -> Job:
+    path = tmp_path / "job.yaml"
+    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return read_job(path)
+
+
+def test_a_short_job_takes_defaults_and_absolute_paths(tmp_path):
+    job = read(GOOD, tmp_path)
+    assert list(job.sites) == ["graz", "linz"]
+    assert job.training.rounds == 50
+    assert job.training.participation == 0.6
+    assert job.pack == str(tmp_path / "rules.fkgpack")
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        ({"training": {"rouns": 3}}, "training.rouns", "did you mean `rounds`"),
+        ({"rounds": 3}, "rounds", "it belongs to `training.rounds`"),
+        ({"training": {"rounds": 0}}, "training.rounds", "greater than or equal to 1"),
+        ({"training": {"rounds": "many"}}, "training.rounds", "'many'"),
+        ({"training": {"participation": 1.5}}, "training.participation", "less than or equal to 1"),
+        ({"training": {"learning_rate": -1}}, "training.learning_rate", "greater than 0"),
+        ({"training": {"schedule": "cosin"}}, "training.schedule", "'cosine'"),
+        ({"training": {"positive_weight": "some"}}, "training.positive_weight", "'some'"),
+        ({"model": {"name": "tabnet"}}, "model.name", "must be 'mlp'"),
+        ({"model": {"hidden": [8, 0]}}, "model.hidden.1", "greater than or equal to 1"),
+        ({"data": {"test": 0.7, "server": 0.4}}, "data", "leave no rows"),
+        ({"data": {"split": "dirichelt"}}, "data.split", "'dirichlet'"),
+        ({"sites": {"graz": {"tables": "x"}}}, "sites.graz.tables", "did you mean `table`"),
+        ({"sites": {"graz": {"columns": {"torque": {"unit": "N.m"}}}}}, "sites.graz.columns.torque.column", "is missing"),
+        ({"sites": {"a b": {}}}, "sites.a b", "not a name"),
+        ({"seeds": 0}, "seeds", "greater than or equal to 1"),
+        ({"corrupt": {"site": "graz", "kind": "noise"}}, "corrupt.kind", "flipped_labels"),
+        ({"algorithms": {"mine": {"preset": "fedprox"}}}, "algorithms.mine.preset", "'fedavg' or 'scfa'"),
+        ({"name": "../../etc"}, "name", "not a name"),
+    ],
+)
+def test_a_wrong_field_is_named(change, field, said, tmp_path):
+    with pytest.raises(JobError) as caught:
+        read({**GOOD, **change}, tmp_path)
+    text = str(caught.value)
+    assert "job.yaml" in text
+    assert f"`{field}`" in text
+    assert said in text
+
+
+def test_all_wrong_fields_come_in_one_message(tmp_path):
+    with pytest.raises(JobError, match="3 fields are wrong") as caught:
+        read({**GOOD, "training": {"rounds": 0, "batch": 0}, "modle": 1}, tmp_path)
+    assert "did you mean `model`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "an empty file"),
+        ("- a\n- b\n", "a list"),
+        ("just words", "a str"),
+        ("a: [1, 2\n", "is not YAML (line"),
+        ("a: 1\nb: 2\na: 3\n", "`a` stands twice"),
+        ("training:\n  rounds: 1\n  rounds: 2\n", "line 3, column 3"),
+        ("a: !!python/object/apply:os.system ['true']\n", "is not YAML"),
+        ("a: &x [*x]\n", "there is no such field"),
+        ("\t- x", "is not YAML"),
+        ("[" * 5000, "is n"),
+    ],
+)
+def test_a_file_that_is_no_job_is_said_to_be_none(text, said, tmp_path):
+    with pytest.raises(JobError) as caught:
+        read(text, tmp_path)
+    assert said in str(caught.value)
+
+
+def test_a_binary_and_a_missing_file(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(JobError, match="not a text file"):
+        read_job(path)
+    with pytest.raises(UsageError, match="cannot read job file"):
+        read_job(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_mutated_job_files_end_in_messages(seed, tmp_path):
+    import random
+
+    text = Path(__file__).parents[3].joinpath("examples/milling/job.yaml").read_text()
+    rng = random.Random(seed)
+    for _ in range(3):
+        i = rng.randrange(len(text))
+        text = text[:i] + rng.choice(["", ":", "\n", "{", "-", "x", "\x00", "[", "  "]) + text[i + rng.randrange(3) :]
+    (tmp_path / "job.yaml").write_text(text)
+    said = ""
+    try:
+        read_job(tmp_path / "job.yaml")
+    except FedkgError as error:
+        said = str(error)
+    assert not said or "job.yaml" in said
+
+
+def test_every_field_is_documented():
+    def walk(place: tuple[str, ...]) -> None:
+        for name, info in fields_at(place).items():
+            assert info.description or fields_at((*place, name)), (*place, name)
+            if len(place) < 2 and name not in ("sites", "algorithms"):
+                walk((*place, name))
+
+    walk(())
+
+
+def test_overrides_replace_fields(tmp_path):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(GOOD))
+    job = read_job(tmp_path / "job.yaml", ["training.rounds=7", "data.features=[a, b]", "sites.graz.machines=[M1]", "seeds=2"])
+    assert job.training.rounds == 7
+    assert job.data.features == ("a", "b")
+    assert job.sites["graz"].machines == ("M1",)
+    assert job.seed_list == (0, 1)
+
+
+def test_an_override_of_a_compared_field_narrows_the_comparison():
+    document = {**GOOD, "compare": {"data.alpha": [0.1, 1]}}
+    job = job_of(document, name="job", base=Path("/"), overrides=["data.alpha=1"])
+    assert job.compare == {"data.alpha": (1,)}
+    assert document["compare"] == {"data.alpha": [0.1, 1]}
+
+
+def test_an_override_of_a_whole_comparison():
+    job = job_of(GOOD, name="job", base=Path("/"), overrides=["compare.data.alpha=[1, 2]"])
+    assert job.compare == {"data.alpha": (1, 2)}
+
+
+def test_a_path_on_the_command_line_is_relative_to_where_one_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("a\n1\n")
+    job = job_of(GOOD, name="job", base=Path("/elsewhere"), overrides=["data.path=table.csv"])
+    assert job.data.path == str(tmp_path / "table.csv")
+    assert job_of({**GOOD, "data": {"path": "t.csv"}}, name="job", base=Path("/there")).data.path == "/there/t.csv"
+
+
+@pytest.mark.parametrize("text", ["training.rounds", "=3", "seeds.x=1", "a=[1"])
+def test_wrong_overrides(text):
+    with pytest.raises(UsageError, match="--set"):
+        job_of({**GOOD, "seeds": 2}, name="job", base=Path("/"), overrides=[text])
+
+
+def test_an_override_of_an_unknown_field_is_named():
+    with pytest.raises(JobError, match=r"training\.rouns"):
+        job_of(GOOD, name="job", base=Path("/"), overrides=["training.rouns=3"])
+
+
+def test_numbers_written_with_an_exponent():
+    assert (
+        job_of(parse_yaml("pack: p\nsites: [a]\ntraining: {learning_rate: 1e-2}", "j"), name="j", base=Path("/")).training.learning_rate
+        == 0.01
+    )

@@ -1,0 +1,89 @@
+"""The comparison over seeds, with numbers worked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkg.jobs import Job
+from fedkg.jobs.arms import arms_of
+from fedkg.jobs.summary import comparison, sentences, spread
+
+
+def arms(seeds: int = 2, corrupt: bool = False):
+    fields = {"pack": "p", "sites": ["graz", "linz"], "compare": {"algorithm": ["fedavg", "scfa"]}, "seeds": seeds}
+    return arms_of(Job.model_validate(fields | ({"corrupt": {"site": "linz"}} if corrupt else {})))
+
+
+def lines(arm: str, f1: list[float], rho: float = 0.2):
+    fields = {
+        "precision": "0.5",
+        "recall": "0.5",
+        "loss": "0.1",
+        "rho_worst": str(rho),
+        "rho_mean": str(rho / 2),
+        "bytes": "100",
+        "bytes_paper": "30",
+    }
+    return [{"arm": arm, "round": str(i), "f1": "" if value < 0 else str(value), **fields} for i, value in enumerate(f1, start=1)]
+
+
+def test_figures_by_hand():
+    rounds = (
+        lines("fedavg-s0", [0.1, 0.5, 0.6])
+        + lines("fedavg-s1", [0.2, 0.3, 0.4])
+        + lines("scfa-s0", [0.6, 0.7, 0.8])
+        + lines("scfa-s1", [0.4, 0.5, 0.6])
+    )
+    base, ours = comparison(arms(), rounds, [], 0.5)
+    assert base["f1"]["mean"] == pytest.approx(0.5)
+    assert base["f1"]["spread"] == pytest.approx(0.1414, abs=1e-4)
+    assert base["rounds_to_target"]["values"] == [2.0]
+    assert base["reached"] == 1
+    assert base["rounds_to_90"]["values"] == [3.0, 3.0]
+    assert ours["rounds_to_target"]["mean"] == 1.5
+    assert ours["bytes"]["mean"] == 300.0
+    assert ours["zone"] == "critical"
+    (said,) = sentences([base, ours], 0.5)
+    assert "higher on all 2 seeds, by 0.200 ± 0.000" in said
+
+
+def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
+    rounds = lines("fedavg-s0", [-1, 0.3, -1, 0.6]) + lines("scfa-s0", [-1, 0.0, -1, 0.0])
+    base, ours = comparison(arms(1), rounds, [], 0.5)
+    assert base["rounds_to_target"]["values"] == [4.0]
+    assert ours["reached"] == 0
+    assert ours["rounds_to_90"]["mean"] is None
+
+
+def test_mixed_seeds_are_no_clear_difference():
+    rounds = lines("fedavg-s0", [0.5]) + lines("fedavg-s1", [0.5]) + lines("scfa-s0", [0.6]) + lines("scfa-s1", [0.4])
+    (said,) = sentences(comparison(arms(), rounds, [], 0.5), 0.5)
+    assert "higher on 1 of 2 seeds" in said
+    assert "no clear difference" in said
+
+
+def test_one_seed_says_little_and_nobody_reaches_the_target():
+    said = sentences(comparison(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5), 0.5)
+    assert "one seed, which says little" in said[0]
+    assert said[-1] == "No training reached an F1 of 0.5 on the test rows."
+
+
+def test_the_corrupted_site_s_weight_is_compared_with_its_share():
+    found = [arm for arm in arms(1, corrupt=True) if arm.corrupt]
+    rounds = [line for arm in found for line in lines(arm.id, [0.5])]
+    clients = [
+        {"arm": arm.id, "client": client, "alpha": alpha, "share": "0.4"}
+        for arm, alpha in zip(found, ("0.4", "0.1"), strict=True)
+        for client, alpha in (("graz", "0.6"), ("linz", alpha))
+    ]
+    results = comparison(found, rounds, clients, 0.5)
+    assert [row["alpha_corrupted"]["mean"] for row in results] == [0.4, 0.1]
+    said = sentences(results, 0.5)
+    assert any(text.startswith("fedavg gives linz") and "what its rows give it" in text for text in said)
+    assert any(text.startswith("scfa gives linz") and "75% less than its rows" in text for text in said)
+
+
+def test_spread():
+    assert spread([1.0, 3.0])["spread"] == pytest.approx(2**0.5)
+    assert spread([1.0])["spread"] is None
+    assert spread([float("nan")]) == {"mean": None, "spread": None, "values": [None]}
