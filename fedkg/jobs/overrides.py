@@ -28,7 +28,7 @@ def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
     for text in overrides:
         field, equals, raw = text.partition("=")
         field = field.strip()
-        if not equals or not field:
+        if not equals or not all(field.split(".")):
             raise UsageError(f"--set {text}: not of the form field=value", help="--set training.rounds=20")
         value = _from_here(field, _parsed(raw, text))
         compared = document.get("compare")
@@ -44,7 +44,7 @@ def _parsed(raw: str, text: str) -> Any:
 
     try:
         return yaml.safe_load(raw) if raw.strip() else None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise UsageError(f"--set {text}: the value is not YAML", received=raw) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,10 @@ Document = dict[str, Any]
 """A job file as YAML gives it. `Any`: YAML."""
 
 SHOWN = 12
+
+_SHORT = reprlib.Repr()
+"""Shows a value of a job file in a line, however large: an alias of aliases may stand for millions of cells."""
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 2, 60, 60
 
 
 def read_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -91,6 +96,8 @@ def parse_yaml(text: str, name: str) -> Document:
         where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise JobError(f"{name} is not YAML{where}", received=str(problem)) from error
+    except ValueError as error:  # a number of thousands of digits, a date that no calendar has
+        raise JobError(f"{name} has a value that cannot be read", received=str(error)) from error
     except RecursionError as error:
         raise JobError(f"{name} is nested too deeply to be a job") from error
     if not isinstance(document, dict):
@@ -133,15 +140,14 @@ def _sentence(error: ErrorDetails, document: Document) -> str:
             return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
         case "literal_error":
             expected = error.get("ctx", {}).get("expected", "")
-            return f"must be {expected}, not {received!r}"
+            return f"must be {expected}, not {_short(received)}"
         case "string_pattern_mismatch":
-            return f"{received!r} is not a name: letters, digits, _ . - only"
+            return f"{_short(received)} is not a name: letters, digits, _ . - only"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {_short(received)}"
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return _SHORT.repr(value)
 
 
 def fields_at(place: Sequence[int | str]) -> Mapping[str, Any]:

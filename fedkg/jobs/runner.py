@@ -15,6 +15,7 @@ from typing import Any
 
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, Scorer
+from fedkg.federated.train import intra_op_threads
 from fedkg.jobs.arms import Arm, algorithm_of, arms_of
 from fedkg.jobs.checkpoint import load_state, save_state
 from fedkg.jobs.difference import differences
@@ -137,7 +138,8 @@ class _Runner:
             records = {entry["id"]: entry for entry in self.folder.read_json(ARMS)}
             for number, arm in enumerate(self.arms, start=1):
                 if not records[arm.id]["done"]:
-                    self._arm(arm, number)
+                    with intra_op_threads(arm.job.training.threads or 1):
+                        self._arm(arm, number)
                     records[arm.id] |= {"done": True, "rounds": arm.job.training.rounds}
                     self.folder.write_json(ARMS, list(records.values()))
             return self._finish()

@@ -21,7 +21,7 @@ Value = str | int | float | bool | None
 class Part(BaseModel):
     """A section of the job file: closed, frozen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class SiteColumn(Part):
@@ -94,7 +94,7 @@ class Training(Part):
     penalty: float = Field(default=0.0, ge=0, description="Weight of the rules' penalty in the local loss; 0 is plain SCFA.")
     executor: Literal["auto", "stacked", "sequential"] = Field(default="auto", description="How sampled sites are trained.")
     chunk: Count | None = Field(default=None, description="Most sites in one stack; empty: as memory allows, or as `auto` measures.")
-    threads: Count | None = Field(default=None, description="Threads of the tensor library; empty: as it chooses.")
+    threads: Annotated[int, Field(ge=1, le=256)] | None = Field(default=None, description="Threads of the tensor library; empty: as it chooses.")
     checkpoint_every: Count = Field(default=1, description="Rounds between two checkpoints.")
 
 

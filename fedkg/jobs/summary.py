@@ -130,7 +130,9 @@ def _compared(base: Result, other: Result) -> str:
 def _weight(row: Result) -> str:
     alpha, share = row["alpha_corrupted"]["mean"], row["share_corrupted"]["mean"]
     if alpha < 5e-4:
-        return f"{row['title']} gives {row['corrupted']} no weight at all; by its rows it would have {share:.3f} in the rounds it takes part in."
+        return (
+            f"{row['title']} gives {row['corrupted']} no weight at all; its rows would give it {share:.3f} in the rounds it takes part in."
+        )
     change = abs(alpha / share - 1.0)
     words = "what its rows give it" if change < 5e-3 else f"{change:.0%} {'less' if alpha < share else 'more'} than its rows would give it"
     return f"{row['title']} gives {row['corrupted']} on average a weight of {alpha:.3f} in the rounds it takes part in, {words}."
