@@ -45,6 +45,7 @@ from fedkg.pack import (
 )
 
 SIGNALS, OUTPUTS = 60, 4
+TARGETS = {"robustness": 5, "penalty, forward and backward": 10}
 A, B, C = Slot(index=0), Slot(index=1), Slot(index=2)
 Y, Z = Slot(index=3, role="output"), Slot(index=4, role="output")
 P, Q, SCALE = Param(index=0), Param(index=1), 2
@@ -180,10 +181,8 @@ def main() -> None:
             lambda: torch.autograd.grad(loop(pack, x, y)[1], y),
         ),
     }
-    threads = torch.get_num_threads()
-    print(
-        f"{options.rows} constraints of {len(SHAPES)} shapes x batch {options.batch}, float32, {threads} threads, torch {torch.__version__}, {platform.processor() or platform.machine()}"
-    )
+    print(f"{options.rows} constraints of {len(SHAPES)} shapes x batch {options.batch}, float32, {options.repeats} repeats")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}")
     print(f"load before: {os.getloadavg()[0]:.1f}")
     results = []
     for claim, (ours, theirs) in works.items():
@@ -204,8 +203,8 @@ def main() -> None:
                 "peer": round(statistics.median(peer), 3),
                 "peer_name": "PyTorch, one constraint at a time",
                 "ratio": round(ratio, 1),
-                "target": 10,
-                "holds": ratio >= 10,
+                "target": TARGETS[claim],
+                "holds": ratio >= TARGETS[claim],
                 "floor": round(statistics.median(floor), 3),
             }
         )

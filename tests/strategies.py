@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from fedkg.constraints import columns, scores
@@ -38,6 +39,12 @@ from fedkg.pack import (
 )
 from fedkg.pack.terms import Role
 
+
+def tries(count: int) -> settings:
+    """Settings of a test that makes `count` examples, however busy the machine."""
+    return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+
+
 VOCABULARY = ("H", "L", "M")
 CONTRACT = DataContract(
     columns=(
@@ -49,7 +56,7 @@ CONTRACT = DataContract(
         Column(name="quality", source="quality", role="output"),
         *(Column(name=f"grade={c}", source="grade", type="score", role="output", label="grade", category=c) for c in "ABC"),
     ),
-    views=(View(), View(kind="raised", column=1, delta=2.5), View(kind="previous"), View(kind="previous", group="Type")),
+    views=(View(), View(kind="raised", column=1, delta=2.5), View(kind="previous"), View(kind="previous", groups=("Type",))),
 )
 INPUTS, CATEGORY, OUTPUTS, SCORES = (0, 1, 2), 3, (4, 5), (6, 7, 8)
 

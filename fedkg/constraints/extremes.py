@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-
 STEEP = 1e30
 """What a difference is multiplied by to tell its sign: products and clamps are far cheaper than selections on a CPU."""
 

@@ -232,9 +232,9 @@ class ConstraintModule(nn.Module):
                 name = self.pack.manifest.contract.columns[column].source
                 reason = f'needs keys={{"{name}": ...}} (one text or code per row)'
             elif view >= 0 and view not in before:
-                group = self.plan.groups[view]
+                groups = ", ".join(f'"{group}": ...' for group in self.plan.groups[view])
                 reason = 'needs previous= (the rows before) or previous="above" when the batch is in table order'
-                reason += "" if group is None else f', with keys={{"{group}": ...}}'
+                reason += f", with keys={{{groups}}}" if groups else ""
             else:
                 continue
             for rule in rules:

@@ -45,7 +45,7 @@ def penalties(
         missing = torch.where(missing < UNREACHABLE / 2, missing, -UNREACHABLE)
     with torch.no_grad():
         for guard in guards:
-            opened = (evaluate(guard, reading) * math.inf).clamp_(0.0, 1.0)
+            opened = (evaluate(guard, reading) * math.inf).clamp(0.0, 1.0)
             opened = torch.nan_to_num(opened, nan=0.0) if reading.careful else opened
             gate = opened if gate is None else gate * opened
     missing = torch.relu(missing) if temperature is None else temperature * torch.nn.functional.softplus(missing / temperature)

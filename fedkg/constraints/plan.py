@@ -94,7 +94,7 @@ class Plan:
             comes as a key instead.
         raised_features: for each run the feature that it raises, or -1.
         needs: per (key column, -1) and (-1, view of kind "previous"), the rules (positions) with rows that need it to be at hand.
-        groups: for each view of kind "previous" that is read, the header of its group (None: the whole table is one group).
+        groups: for each view of kind "previous" that is read, the headers of its group (none: the whole table is one group).
     """
 
     pack: Pack
@@ -108,7 +108,7 @@ class Plan:
     banks: tuple[BankPlan, ...]
     features: dict[int, int]
     needs: dict[tuple[int, int], tuple[int, ...]]
-    groups: dict[int, str | None]
+    groups: dict[int, tuple[str, ...]]
 
 
 def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
@@ -144,8 +144,13 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
         banks=tuple(banks),
         features=features,
         needs=_needs(pack, conditions_of),
-        groups={v: contract.views[v].group for v in sorted(used_views) if contract.views[v].kind == "previous"},
+        groups={v: _groups(contract, v) for v in sorted(used_views) if contract.views[v].kind == "previous"},
     )
+
+
+def _groups(contract: DataContract, view: int) -> tuple[str, ...]:
+    """The headers that tell groups apart in a view that looks back: its own, and that of the trace."""
+    return tuple(dict.fromkeys((*contract.views[view].groups, *(() if contract.trace is None else (contract.trace,)))))
 
 
 Reads = tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]

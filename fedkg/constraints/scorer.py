@@ -47,7 +47,7 @@ class _Group:
     Attributes:
         rest: what is left of the skeleton when guards over inputs are taken off its top.
         distinct: [U], rows of the bank that stand for all rows whose `rest` reads the same numbers. sizes, ends: how many rows
-            each stands for, and where their run ends. member: [M_b], which of them, in order.
+            each stands for, and where their run ends when all rows are put in that order.
         open: float [M_b, P] in that order, 1 where the row applies and its guards hold.
         place: [M_b], where each row of the bank stands in that order.
     """
@@ -57,7 +57,6 @@ class _Group:
     distinct: Tensor
     sizes: list[int]
     ends: list[int]
-    member: Tensor
     open: Tensor
     place: Tensor
 
@@ -151,7 +150,6 @@ class Probe:
             bank=bank,
             rest=rest,
             distinct=distinct,
-            member=member[order],
             sizes=sizes.tolist(),
             ends=torch.cumsum(sizes, 0).tolist(),
             open=torch.cat(opened)[order],
@@ -169,44 +167,50 @@ class Probe:
         largest = largest_number(inputs, outputs)
         violated, counts = [], []
         for group in self._groups:
-            hits, fired = self._evaluate(group, inputs, outputs, broken, careful=not largest <= group.bank.quick)
-            violated.append(_masked_sums(group, hits))
-            if fired is None:
-                counts.append(group.open.sum(dim=1, dtype=torch.float64)[group.place].expand(clients, -1))
-            else:
-                counts.append(_masked_sums(group, fired))
-        return torch.cat(violated, dim=1), torch.cat(counts, dim=1)
+            careful = not largest <= group.bank.quick
+            parts = [self._distinct(group, part, inputs, outputs, broken, careful=careful) for part in _parts(group, inputs.shape[1])]
+            violated.append(torch.cat([part[0] for part in parts])[group.place].T)
+            fired = [group.open.sum(dim=1)[:, None].expand(-1, clients)] if parts[0][1] is None else [part[1] for part in parts]
+            counts.append(torch.cat([part for part in fired if part is not None])[group.place].T)
+        return torch.cat(violated, dim=1).double(), torch.cat(counts, dim=1).double()
 
-    def _evaluate(self, group: _Group, inputs: Tensor, outputs: Tensor, broken: Tensor, *, careful: bool) -> tuple[Tensor, Tensor | None]:
-        """Where the distinct constraints of a group are violated and (for implications) fire, guards aside: float [U, k, P] each."""
-        hits, fires = [], []
-        step = max(1, CHUNK // max(1, inputs.shape[1]))
-        for start in range(0, group.distinct.shape[0], step):
-            rows = group.distinct[start : start + step]
-            reading = group.bank.reading(rows, inputs, outputs, careful=careful)
-            fired = None
-            if isinstance(group.rest, Implies):
-                values, fired = evaluate_implication(group.rest, reading)
-            else:
-                values = evaluate(group.rest, reading)
-            shape = (rows.shape[0], *broken.shape)
-            values = values.expand(rows.shape[0], inputs.shape[1]).reshape(shape)
-            hit = (values < 0) | (torch.isnan(values) & broken)
-            hits.append(hit.to(torch.float32))
-            if fired is not None:
-                fires.append((fired.expand(rows.shape[0], inputs.shape[1]).reshape(shape) | hit).to(torch.float32))
-        return torch.cat(hits), torch.cat(fires) if fires else None
+    def _distinct(
+        self, group: _Group, part: slice, inputs: Tensor, outputs: Tensor, broken: Tensor, *, careful: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """For all constraints that some distinct ones stand for, [m, k]: violated rows and (for implications left) rows that fire."""
+        rows = group.distinct[part]
+        shape = (rows.shape[0], inputs.shape[1])
+        reading = group.bank.reading(rows, inputs, outputs, careful=careful)
+        if not isinstance(group.rest, Implies):
+            values = evaluate(group.rest, reading).expand(shape)
+            return _masked_sums(group, part, _hits(values, broken, careful=careful)), None
+        values, fired = evaluate_implication(group.rest, reading)
+        hits = _hits(values.expand(shape), broken, careful=careful)
+        return _masked_sums(group, part, hits), _masked_sums(group, part, fired.expand(shape).reshape(hits.shape) | hits)
 
 
-def _masked_sums(group: _Group, values: Tensor) -> Tensor:
-    """For each constraint of a group the sum of `values` [U, k, P] of its distinct one over the open rows: float64 [k, M_b].
+def _parts(group: _Group, width: int) -> list[slice]:
+    """The distinct constraints in runs of about `CHUNK` numbers; one empty run when there are none."""
+    step = max(1, CHUNK // max(1, width))
+    return [slice(start, start + step) for start in range(0, max(1, len(group.sizes)), step)]
 
-    Constraints that share a distinct one are one matrix product: mask [m, P] times values [P, k].
+
+def _hits(values: Tensor, broken: Tensor, *, careful: bool) -> Tensor:
+    """Violated, bool [u, k, P]: robustness below 0, or open where an answer is no number."""
+    hits = values < 0
+    if careful:
+        hits = hits | (torch.isnan(values) & broken.flatten())
+    return hits.reshape(values.shape[0], *broken.shape)
+
+
+def _masked_sums(group: _Group, part: slice, hits: Tensor) -> Tensor:
+    """How many open rows are hit, [m, k], for the m constraints that the distinct ones of `part` stand for; `hits` [u, k, P].
+
+    Constraints that share a distinct one are one matrix product: mask [m, P] times hits [P, k].
     """
-    if 4 * values.shape[0] <= group.member.shape[0]:
-        sums = [group.open[end - size : end] @ value.T for end, size, value in zip(group.ends, group.sizes, values, strict=True)]
-    else:
-        step = max(1, 4 * CHUNK // max(1, values[0].numel()))
-        runs = [slice(start, start + step) for start in range(0, group.member.shape[0], step)]
-        sums = [torch.bmm(values[group.member[run]], group.open[run, :, None])[:, :, 0] for run in runs]
-    return torch.cat(sums)[group.place].T.double()
+    sizes, ends = group.sizes[part], group.ends[part]
+    values = hits.to(group.open.dtype)
+    if all(size == 1 for size in sizes):
+        first = ends[0] - 1 if ends else 0
+        return torch.bmm(values, group.open[first : first + len(ends), :, None])[:, :, 0]
+    return torch.cat([group.open[end - size : end] @ value.T for end, size, value in zip(ends, sizes, values, strict=True)])

@@ -68,18 +68,25 @@ def rows_before(plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous
         return Before(torch.where(known[:, None], previous, x), known)
     if previous is None:
         return None
-    group = plan.groups[view]
-    if group is None:
-        labels = torch.zeros(x.shape[0], dtype=torch.int64, device=x.device)
-    else:
-        names = [group, *(column.name for column in plan.pack.manifest.contract.columns if column.source == group)]
-        key, feature = next((n for n in names if n in keys), None), next((n for n in names if n in plan.x.names), None)
-        if key is None and feature is None:
+    labels = torch.zeros(x.shape[0], dtype=torch.int64, device=x.device)
+    for group in plan.groups[view]:
+        more = _group_labels(plan, group, x, keys)
+        if more is None:
             return None
-        labels = x[:, plan.x.names.index(feature)] if feature is not None else _labels(group, keys[str(key)], x.shape[0]).to(x.device)
+        labels = torch.unique(torch.stack([labels, more]), dim=1, return_inverse=True)[1]
     index = _index_above(labels)
     known = index >= 0
     return Before(torch.where(known[:, None], x[index.clamp(min=0)], x) if x.shape[0] else x, known)
+
+
+def _group_labels(plan: Plan, group: str, x: Tensor, keys: Keys) -> Tensor | None:
+    """Numbers [B] that tell the values of a group's column apart; None when the call does not have the column."""
+    names = [group, *(column.name for column in plan.pack.manifest.contract.columns if column.source == group)]
+    key, feature = next((n for n in names if n in keys), None), next((n for n in names if n in plan.x.names), None)
+    if feature is not None:
+        labels: Tensor = torch.unique(x[:, plan.x.names.index(feature)], return_inverse=True)[1]
+        return labels
+    return None if key is None else _labels(group, keys[key], x.shape[0]).to(x.device)
 
 
 def _labels(name: str, given: Any, batch: int) -> Tensor:

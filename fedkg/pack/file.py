@@ -75,6 +75,8 @@ def pack_bytes(pack: Pack) -> bytes:
 def save(pack: Pack, path: str | Path) -> Path:
     """Write a pack file whole or not at all (temporary file, then rename). Raises PackError when the place cannot be written."""
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise PackError(f"cannot write {path}", received="a folder" if path.is_dir() else "no ordinary file")
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         partial.write_bytes(pack_bytes(pack))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import EXACT, TRANSCENDENTAL, X, Y, bank_of, formulas, pack_of, packs, tables
+from strategies import EXACT, TRANSCENDENTAL, X, Y, bank_of, formulas, pack_of, packs, tables, tries
 
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
@@ -26,7 +26,7 @@ def answers_for(table: np.ndarray, seed: int) -> torch.Tensor:
 
 
 @given(packs(skeletons=formulas(EXACT + TRANSCENDENTAL)), tables(), st.integers(0, 99), st.sampled_from(["exact", "smooth"]))
-@settings(max_examples=60, deadline=None)
+@tries(60)
 def test_no_gradient_is_nan(pack: Pack, table: np.ndarray, seed: int, semantics: str) -> None:
     answers = answers_for(table, seed)
     report = report_of(pack, table, answers, semantics=semantics)
@@ -44,7 +44,7 @@ def test_no_gradient_is_nan(pack: Pack, table: np.ndarray, seed: int, semantics:
     st.integers(0, 99),
     st.sampled_from(["exact", "smooth"]),
 )
-@settings(max_examples=60, deadline=None)
+@tries(60)
 def test_gradients_are_finite_differences(pack: Pack, table: np.ndarray, seed: int, semantics: str) -> None:
     answers = answers_for(table, seed)
     direction = torch.from_numpy(np.random.default_rng(seed + 1).normal(size=answers.shape))
@@ -68,7 +68,7 @@ def test_gradients_are_finite_differences(pack: Pack, table: np.ndarray, seed: i
 
 
 @given(packs(skeletons=formulas()), tables(), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@tries(40)
 def test_smooth_approaches_exact_as_the_temperature_falls(pack: Pack, table: np.ndarray, seed: int) -> None:
     answers = answers_for(table, seed).detach()
     exact = report_of(pack, table, answers).penalties

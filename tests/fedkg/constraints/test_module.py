@@ -13,7 +13,25 @@ from torch import nn
 
 from fedkg.constraints import ConstraintModule, ConstraintWarning, banks, columns, logit, probability, scores, total
 from fedkg.errors import LayoutError
-from fedkg.pack import Bank, CategoryIs, Column, Compare, DataContract, Pack, Param, Slot, Sum, View
+from fedkg.pack import (
+    And,
+    Bank,
+    CategoryIs,
+    ClassIn,
+    Column,
+    Compare,
+    DataContract,
+    Formula,
+    Implies,
+    Not,
+    Or,
+    Pack,
+    Param,
+    Product,
+    Slot,
+    Sum,
+    View,
+)
 
 
 def monotone(view: int = 1) -> Pack:
@@ -272,22 +290,57 @@ def test_rows_before_by_tensor_or_from_above() -> None:
     assert not silent.applicable.any()
 
 
-def test_many_models_at_once_under_vmap() -> None:
-    rules = ConstraintModule(monotone(), x=X, y=Y)
+def test_groups_and_traces_together_tell_rows_apart() -> None:
+    bank = bank_of(Compare(op="le", left=Slot(index=0), right=Slot(index=1), scale=0), [1.0], [0, 0], views=[1, 0])
+    contract = DataContract(
+        columns=CONTRACT.columns[:4], views=(View(), View(kind="previous", groups=("Type",))), kind="panel", trace="run"
+    )
+    rules = ConstraintModule(pack_of([bank], contract=contract), x=columns(["torque", "kind"]))
+    x = torch.tensor([[1.0, 0], [5.0, 0], [2.0, 0], [4.0, 1], [3.0, 0]])
+    report = rules(x, previous="above", keys={"run": ["a", "a", "b", "a", "b"]})
+    assert report.unknown[:, 0].tolist() == [True, False, True, True, False]
+    assert report.robustness[[1, 4], 0].tolist() == [4.0, 1.0]
+    with pytest.warns(ConstraintWarning, match='"run"'):
+        assert not rules(x, previous="above").applicable.any()
+    assert rules(x[:0], previous="above", keys={"run": []}).robustness.shape == (0, 1)
+
+
+def between() -> Pack:
+    """If torque > 0.2 and not (pressure > 0.9 or quality < failure) then 0.1 <= failure <= 0.3; grade A or failure * quality < 0.1."""
+    failure, quality = Slot(index=2, role="output"), Slot(index=3, role="output")
+    guard = Compare(op="lt", left=Param(index=0), right=Slot(index=0), scale=4)
+    high = Compare(op="lt", left=Param(index=1), right=Slot(index=1), scale=4)
+    chain = And(
+        args=(Compare(op="le", left=Param(index=2), right=failure, scale=4), Compare(op="le", left=failure, right=Param(index=3), scale=4))
+    )
+    antecedent = And(args=(guard, Not(arg=Or(args=(high, Compare(op="lt", left=quality, right=failure, scale=4))))))
+    grade = Or(
+        args=(ClassIn(inside=(4,), outside=(5, 6)), Compare(op="lt", left=Product(args=(failure, quality)), right=Param(index=2), scale=4))
+    )
+    skeletons: list[Formula] = [Implies(antecedent=antecedent, consequent=chain), grade]
+    return pack_of([bank_of(skeleton, [0.2, 0.9, 0.1, 0.3, 2.0], [0, 2, 4, 5, 6, 7, 8]) for skeleton in skeletons])
+
+
+@pytest.mark.parametrize("pack", [monotone(), between()])
+@pytest.mark.parametrize("semantics", ["exact", "smooth"])
+def test_many_models_at_once_under_vmap(pack: Pack, semantics: str) -> None:
+    rules = ConstraintModule(pack, x=X, y=Y)
     models = [nn.Linear(4, 5) for _ in range(3)]
     stacked, _ = torch.func.stack_module_state(models)
-    x = torch.rand(6, 4)
+    x = torch.rand(3, 6, 4)
 
     def penalty(weights: dict[str, torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
-        return rules(batch, lambda z: torch.func.functional_call(models[0], weights, (z,))).penalty
+        return rules(batch, lambda z: torch.func.functional_call(models[0], weights, (z,)), semantics=semantics).penalty
 
-    together = torch.func.vmap(penalty, in_dims=(0, None))(stacked, x)
-    each = torch.stack([rules(x, model).penalty for model in models])
-    assert torch.allclose(together, each)
-    gradients = torch.func.vmap(torch.func.grad(penalty), in_dims=(0, 0))(stacked, x.expand(3, 6, 4))
-    each[1].backward()
-    assert models[1].weight.grad is not None
-    assert torch.allclose(gradients["weight"][1], models[1].weight.grad, atol=1e-6)
+    for batches, place in ((x[0], None), (x, 0)):
+        own = [x[0]] * 3 if place is None else list(x)
+        each = torch.stack([rules(batch, model, semantics=semantics).penalty for batch, model in zip(own, models, strict=True)])
+        assert torch.allclose(torch.func.vmap(penalty, in_dims=(0, place))(stacked, batches), each, atol=1e-6)
+        gradients = torch.func.vmap(torch.func.grad(penalty), in_dims=(0, place))(stacked, batches)
+        expected = torch.autograd.grad(each[1], models[1].weight)[0]
+        assert torch.allclose(gradients["weight"][1], expected, atol=1e-6)
+        alone = torch.func.grad(penalty)({name: value[1] for name, value in stacked.items()}, own[1])
+        assert torch.allclose(alone["weight"], expected, atol=1e-6)
 
 
 def test_a_standardised_batch_under_a_layout_of_source_units_is_refused() -> None:

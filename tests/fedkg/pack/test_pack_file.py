@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from strategies import bank_of, guarded, pack_of, packs
+from hypothesis import given
+from strategies import bank_of, guarded, pack_of, packs, tries
 
 from fedkg.errors import PackError
 from fedkg.pack import FORMAT, And, Bank, Compare, Pack, Param, Power, Slot, Sum, View, load, read_pack, save
@@ -38,7 +38,7 @@ def some_pack() -> Pack:
 
 
 @given(packs())
-@settings(max_examples=60, deadline=None)
+@tries(60)
 def test_what_goes_in_comes_out(pack: Pack) -> None:
     body = pack.to_bytes()
     again = read_pack(body)
