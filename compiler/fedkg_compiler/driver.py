@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -115,6 +115,7 @@ def _compile(bodies: Sequence[_Body], graph_paths: Sequence[Path], problems: Pro
     gather(files, _properties(files, sources, texts), names, problems)
     sheets = Sheets()
     bound = [part for rule in names.rules for part in bind_rule(rule, sources, sheets, texts)]
+    sources.book.settle(problems)
     _complain_of_nothing(bodies, names, bound, problems)
     if problems.failed or check_only:
         return None
@@ -133,7 +134,7 @@ def _load(bodies: Sequence[_Body], graph_paths: Sequence[Path], names: Names, pr
         [(word.text, word.span) for use in names.uses for word in use.names],
         {prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()},
         sorted(graph_paths, key=lambda path: (path.name, str(path))),
-        beside=bodies[0].folder if bodies else None,
+        beside=names.folders,
     )
     problems.add(found)
     names.graph_broken = names.graph_broken or any(item.severity == "error" for item in found)
@@ -160,8 +161,11 @@ def _properties(files: Sequence[RuleFile], sources: Sources, texts: dict[str, st
     for statement in (statement for file in files for statement in file.statements):
         if isinstance(statement, Signal | RowsAre) and statement.term is not None and sources.graph is not None:
             term = statement.term
-            iri, said = sources.graph.resolve(term.text, term.form, term.span)
-            sources.problems.add(fresh(said, sources.names, texts))
+            iri, problems = sources.graph.resolve(term.text, term.form, term.span)
+            said = fresh(problems, sources.names, texts)
+            if isinstance(statement, Signal) and statement.head.variable is not None and any(item.code == "FKG112" for item in said):
+                iri, said = None, [replace(item, severity="error") for item in said]  # no entity of the graph can have a column for it
+            sources.problems.add(said)
             found[term.span] = iri
     return found
 
@@ -170,7 +174,8 @@ def _complain_of_nothing(bodies: Sequence[_Body], names: Names, bound: Sequence[
     """Rules that hold for nothing at all are an error; so are files without any rule."""
     if problems.failed or bound:
         return
-    if names.rules and problems.escalate("FKG173"):
+    escalated = [problems.escalate(code) for code in ("FKG112", "FKG173") if names.rules]
+    if any(escalated):
         return
     if names.rules:
         name = names.rules[0].rule.name

@@ -9,6 +9,7 @@ import typer
 
 from fedkg.cli.inspect_pack import summary
 from fedkg.cli.screen import AsJson, note, print_json, say
+from fedkg.errors import UsageError
 
 
 def compile_rules(
@@ -26,6 +27,8 @@ def compile_rules(
     """
     from fedkg import authoring
 
+    if output.exists() and any(path.exists() and path.samefile(output) for path in rules):
+        raise UsageError(f"{output} is one of the rule files", help=f"name the pack: -o {output.with_suffix('.fkgpack').name}")
     result = authoring.check(rules)
     if as_json and result.pack is None:
         print_json(authoring.diagnostics_json(result.diagnostics))

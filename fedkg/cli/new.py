@@ -37,6 +37,8 @@ def new(
         raise UsageError("too many files", expected="a sheet of limits and a table, or a table alone")
     if output.exists() and not force:
         raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
+    if output.exists() and any(source.exists() and source.samefile(output) for source in sources):
+        raise UsageError(f"{output} is what the rules are made from", help="name a rule file: -o rules.fkg")
     *sheet, data = sources
     limits = read_table(sheet[0]) if sheet else None
     table = read_table(data)

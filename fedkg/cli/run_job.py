@@ -53,7 +53,7 @@ def run(
         raise UsageError(f"there is no job file {job}")
     done = _train(job, folder, changes or [], resume)
     if as_json:
-        print_json({"folder": str(done.folder), "report": str(done.report), "results": done.results})
+        print_json({"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results})
     else:
         _show(done)
 

@@ -110,7 +110,7 @@ def by_column(cells: Sequence[str], sites: Sequence[str], *, column: str, min_sa
     unknown = sorted({cell for cell in cells if cell not in position})
     if unknown:
         raise JobError(
-            f"data.split.column: column `{column}` names sites that the job does not have",
+            f"data.site_column: column `{column}` names sites that the job does not have",
             expected=", ".join(sites),
             received=", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""),
         )
@@ -158,7 +158,7 @@ def _too_few(sites: Sequence[str], counts: Sequence[int], min_samples: int, how:
     rows = "no rows" if counts[small] == 0 else f"{counts[small]} rows"
     return JobError(
         f"data.split: site `{sites[small]}` has {rows} after the split ({how})",
-        expected=f"at least {min_samples} rows per site (data.split.min_samples)",
+        expected=f"at least {min_samples} rows per site (data.min_samples)",
         received=", ".join(f"{site} {count}" for site, count in zip(sites, counts, strict=True)),
-        help="raise data.split.alpha, lower data.split.min_samples, or name fewer sites",
+        help="raise data.alpha, lower data.min_samples, or name fewer sites",
     )

@@ -51,7 +51,7 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
         np.add.at(modelled, bank.rule[asks_model], 1)
         lacks = _lacks(bank, readings, lacking)
         evaluable = np.flatnonzero(~asks_model & ~lacks)
-        for rows, at in _parts(_take(bank, evaluable), readings):
+        for rows, at in _parts(bank.take(evaluable), readings):
             tally = _count(rows, at, readings, tally)
     results = tuple(_result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i]) for i in range(len(pack.manifest.rules)))
     return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, notes=readings.notes)
@@ -86,21 +86,6 @@ def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[n
     return np.asarray(absent[both].any(axis=1))
 
 
-def _take(bank: Bank, rows: NDArray[np.int64]) -> Bank:
-    return Bank(
-        skeleton=bank.skeleton,
-        slots=bank.slots[rows],
-        views=bank.views[rows],
-        params=bank.params[rows],
-        keys=bank.keys[rows],
-        codes=bank.codes[rows],
-        weight=bank.weight[rows],
-        rule=bank.rule[rows],
-        entity=bank.entity[rows],
-        unit=bank.unit[rows],
-    )
-
-
 def _parts(bank: Bank, readings: Readings) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
     """The bank in parts, each with the table rows it is to be evaluated on; rows that cannot match are left out where that pays."""
     table_rows = readings.base.shape[0]
@@ -117,7 +102,7 @@ def _parts(bank: Bank, readings: Readings) -> Iterator[tuple[Bank, NDArray[np.in
             if key >= 0:
                 at &= readings.base[:, key] == code
         if at.any():
-            yield from _chunks(_take(bank, np.flatnonzero(which.ravel() == i)), np.flatnonzero(at), readings)
+            yield from _chunks(bank.take(np.flatnonzero(which.ravel() == i)), np.flatnonzero(at), readings)
 
 
 def _chunks(bank: Bank, at: NDArray[np.int64], readings: Readings) -> Iterator[tuple[Bank, NDArray[np.int64]]]:

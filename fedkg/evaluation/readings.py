@@ -178,7 +178,7 @@ def _column(contract: DataContract, column: Column, table: Table, rules: Sequenc
 def _groups(contract: DataContract) -> list[str]:
     """Headers that tell groups apart in views that look back."""
     looks_back = [view for view in contract.views if view.kind == "previous"]
-    headers = [view.group for view in looks_back if view.group] + ([contract.trace] if looks_back and contract.trace else [])
+    headers = [group for view in looks_back for group in view.groups] + ([contract.trace] if looks_back and contract.trace else [])
     return list(dict.fromkeys(headers))
 
 
@@ -187,8 +187,8 @@ def _before(view: View, contract: DataContract, table: Table) -> NDArray[np.int6
     if view.kind != "previous":
         return None
     rows = np.arange(table.rows, dtype=np.int64)
-    headers = list(dict.fromkeys(header for header in (view.group, contract.trace) if header and header in table))
-    if view.group and view.group not in table:
+    headers = list(dict.fromkeys(header for header in (*view.groups, contract.trace) if header and header in table))
+    if any(group not in table for group in view.groups):
         return np.full(table.rows, -1, dtype=np.int64)
     if not headers:
         return rows - 1
@@ -214,7 +214,7 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
         close = nearest(contract.time, table.headers)
         return None, [f"there is no time column `{contract.time}`" + (f"; did you mean `{close}`?" if close else "")]
     texts = table.texts(contract.time)
-    if contract.trace is None and any(view.kind == "previous" and view.group is None for view in contract.views):
+    if contract.trace is None and any(view.kind == "previous" and not view.groups for view in contract.views):
         moments = [moment for moment in parse_times(texts) if moment is not None]
         back = sum(1 for earlier, later in pairwise(moments) if later < earlier)
         if back:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from fedkg.federated.scoring import Zone
+from fedkg.zones import Zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,10 +17,11 @@ from fedkg.federated import guard
 from fedkg.federated.executors.interface import Executor, Updates, Work
 from fedkg.federated.randomness import PRIVACY, client_keys
 from fedkg.federated.record import RoundRecord
-from fedkg.federated.scoring import ProbeScores, alpha, zone
+from fedkg.federated.scoring import ProbeScores, alpha
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params
 from fedkg.models.noise import root
+from fedkg.zones import zone
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -134,16 +135,18 @@ def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | N
         return algorithm.aggregate.finish(received.fold), ()
     match algorithm.weighting.on_all_invalid:
         case "skip":
-            return None, ("no update keeps any rule: the model was kept as it was",)
+            return None, ("no update has any weight under the rules: the model was kept as it was",)
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
-            return algorithm.aggregate.finish(received.fallback), ("no update keeps any rule: all were weighted by samples alone",)
+            return algorithm.aggregate.finish(received.fallback), (
+                "no update has any weight under the rules: all were weighted by samples alone",
+            )
         case "error":
             scorer = work.problem.scorer
             names = [] if scorer is None else [scorer.rows.names[row] for row in sorted(received.broken)]
             shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
             raise JobError(
-                f"round {number}: no client's update keeps any rule",
+                f"round {number}: no client's update has any weight under the rules",
                 received=f"violated: {shown}",
                 help="loosen the rules or their tolerance, or set on_all_invalid to skip or fedavg",
             )

@@ -1,4 +1,4 @@
-"""Validity of updates under the rules, as pure functions: from violation shares to scores, weights and zones.
+"""Validity of updates under the rules, as pure functions: from violation shares to scores, weights.
 
 After J. Arafat, "Semantic-Constrained Federated Aggregation" (SCFA), algorithm 1. A parameter vector alone breaks no rule, so each update
 is judged by the predictions of the model it leads to, on probe rows that the server holds.
@@ -16,16 +16,7 @@ from torch import Tensor
 
 from fedkg.models.model import Params
 
-Zone = Literal["safe", "warning", "danger", "critical"]
 ScoreMode = Literal["mean", "product", "min"]
-
-ZONES: tuple[tuple[Zone, str], ...] = (
-    ("safe", "normal operation"),
-    ("warning", "monitor closely"),
-    ("danger", "tighten constraints"),
-    ("critical", "immediate intervention"),
-)
-"""The zones of a violation rate, best first, with what each asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,12 +128,3 @@ def alpha(weights: Tensor) -> Tensor:
     weights = weights.to(torch.float64)
     total = weights.sum()
     return weights / total if total > 0 else torch.zeros_like(weights)
-
-
-def zone(rho: float) -> Zone:
-    """The zone of a violation rate: safe < 0.05 <= warning < 0.10 <= danger <= 0.18 < critical."""
-    if rho < 0.05:
-        return "safe"
-    if rho < 0.10:
-        return "warning"
-    return "danger" if rho <= 0.18 else "critical"

@@ -17,7 +17,7 @@ from fedkg.federated.scoring import ProbeScores, ScoredRows, ScoreOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BySamples:
-    """n_k, as in FedAvg; the rules are measured (with the usual tolerances) and not obeyed."""
+    """n_k, as in FedAvg; the rules are measured and not obeyed."""
 
     on_all_invalid: OnAllInvalid = "skip"
     options: ScoreOptions = field(default_factory=ScoreOptions)

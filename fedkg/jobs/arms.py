@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedkg.errors import JobError
-from fedkg.jobs.reading import fields_at
+from fedkg.jobs.reading import fields_at, sentence_of
 from fedkg.jobs.schema import Algorithm, Corrupt, Job, Value
 
 PRESETS = ("fedavg", "scfa")
@@ -87,11 +87,7 @@ def algorithm_of(job: Job) -> Algorithm:
 
 def _arm(job: Job, chosen: Mapping[str, Value], seed: int, damage: Corrupt | None) -> Arm:
     algorithm = algorithm_of(job)
-    update: dict[str, Any] = {}
-    for section, changes in (("scoring", algorithm.scoring), ("training", algorithm.training)):
-        for field, value in changes.items():
-            update[f"{section}.{field}"] = value
-    settled = _settled(job, update, where=f"algorithms.{job.algorithm}")
+    settled = _with_algorithm(job, job.algorithm)
     varied = {field: value for field, value in chosen.items() if field != "algorithm"}
     words = [f"{field.rpartition('.')[2]}{_text(value)}" for field, value in varied.items()]
     words += [job.algorithm, f"s{seed}"]
@@ -106,6 +102,14 @@ def _arm(job: Job, chosen: Mapping[str, Value], seed: int, damage: Corrupt | Non
         varied=varied,
         corrupt=damage,
     )
+
+
+def _with_algorithm(job: Job, name: str) -> Job:
+    """The job with the fields that an algorithm of its own changes."""
+    variant = job.algorithms.get(name)
+    sections = {} if variant is None else {"scoring": variant.scoring, "training": variant.training}
+    update = {f"{section}.{field}": value for section, changes in sections.items() for field, value in changes.items()}
+    return _settled(job, update, where=f"algorithms.{name}")
 
 
 def _settled(job: Job, values: Mapping[str, Value], where: str = "compare") -> Job:
@@ -126,7 +130,7 @@ def _settled(job: Job, values: Mapping[str, Value], where: str = "compare") -> J
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise JobError(f"{where}: `{name}`: {first['msg']}", received=repr(first["input"])) from error
+        raise JobError(f"{where}: `{name}`: {sentence_of([first])}") from error
 
 
 def _check_variable(fields: Iterable[str], where: str) -> None:
@@ -166,6 +170,9 @@ def _check_names(job: Job) -> None:
         raise JobError("give either `data.path` or a table for every site", received="both")
     _check_variable(job.compare, "compare")
     _check_variable(job.corrupt.compare if job.corrupt else (), "corrupt.compare")
+    algorithm_of(job)
+    for name in job.algorithms:
+        _with_algorithm(job, name)
     for name, values in (*job.compare.items(), *(job.corrupt.compare.items() if job.corrupt else ())):
         if not values:
             raise JobError(f"compare.{name}: no value to train")

@@ -50,6 +50,12 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
 }
 """Files that grow, with their columns."""
 
+NOTES = " | "
+"""What stands between two notes of a round."""
+
+EXECUTOR = "executor: "
+"""How the note begins that says by which executor a training is carried out, and why."""
+
 Row = Mapping[str, Any]
 """One line of a CSV file by column. `Any`: a text or a number."""
 
@@ -111,6 +117,24 @@ class RunFolder:
             raise JobError(f"{place} is missing: the run cannot go on", received=error.strerror or str(error)) from error
         except ValueError as error:
             raise JobError(f"{place} is damaged: the run cannot go on", received=str(error)) from error
+
+    def environment(self) -> dict[str, Any]:
+        """What the run was begun with. Raises JobError when it is missing or damaged. `Any`: JSON."""
+        found = self.read_json(ENVIRONMENT)
+        sources = found.get("sources") if isinstance(found, dict) else None
+        whole = isinstance(sources, list) and all(isinstance(source, dict) and {"path", "sha256"} <= source.keys() for source in sources)
+        if not whole or not isinstance(found.get("job"), dict) or "pack_sha256" not in found:
+            raise JobError(f"{self.path / ENVIRONMENT} is damaged: the run cannot go on", received="not what a run is begun with")
+        return dict(found)
+
+    def records(self, arms: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """How far each arm is. Raises JobError when the list is missing, damaged or one of other arms. `Any`: JSON."""
+        found = self.read_json(ARMS)
+        if not isinstance(found, list) or [isinstance(entry, dict) and "done" in entry and entry.get("id") for entry in found] != list(
+            arms
+        ):
+            raise JobError(f"{self.path / ARMS} is damaged: the run cannot go on", received="not the list of its trainings")
+        return {entry["id"]: entry for entry in found}
 
     def append(self, name: str, rows: Sequence[Row]) -> None:
         """Add lines to one of the growing files."""

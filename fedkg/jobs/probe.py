@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fedkg.constraints import evaluate_bank
 from fedkg.data import Frame, concatenate
 from fedkg.evaluation import table_values
-from fedkg.jobs.bank_rows import some_rows
 from fedkg.jobs.schema import Scoring
 from fedkg.pack import Bank, DataContract, Pack
 
@@ -57,7 +56,7 @@ def _fired(
     bank: Bank, rows: NDArray[np.int64], values: NDArray[np.float64], wanted: int, stream: np.random.Generator
 ) -> list[NDArray[np.int64]]:
     """For each bank row some table rows on which it says something, at most `wanted`, drawn for it alone."""
-    fired = evaluate_bank(some_rows(bank, rows), values).fired
+    fired = evaluate_bank(bank.take(rows), values).fired
     return [stream.permutation(np.flatnonzero(column))[:wanted] for column in fired.T]
 
 

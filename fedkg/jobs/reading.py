@@ -49,7 +49,7 @@ def job_of(document: Document, *, name: str, base: Path, overrides: Sequence[str
     try:
         job = Job.model_validate(document)
     except ValidationError as error:
-        raise _wrong_fields(name, error.errors(), document) from error
+        raise _wrong_fields(name, error.errors()) from error
     return absolute(job, base)
 
 
@@ -106,27 +106,56 @@ def parse_yaml(text: str, name: str) -> Document:
     return document
 
 
-def _wrong_fields(name: str, errors: Sequence[ErrorDetails], document: Document) -> JobError:
-    lines = []
-    for error in errors[:SHOWN]:
-        where = ".".join(str(part) for part in error["loc"] if not _is_branch(part)) or "the job"
-        lines.append(f"`{where}`: {_sentence(error, document)}")
-    if len(errors) > SHOWN:
-        lines.append(f"and {len(errors) - SHOWN} more")
+def _wrong_fields(name: str, errors: Sequence[ErrorDetails]) -> JobError:
+    by_field: dict[str, list[ErrorDetails]] = {}
+    for error in errors:
+        by_field.setdefault(".".join(str(part) for part in error["loc"] if not _is_branch(part)) or "the job", []).append(error)
+    wrong = {field: found for field, found in by_field.items() if not any(inner.startswith(f"{field}.") for inner in by_field)}
+    lines = [f"`{field}`: {sentence_of(found)}" for field, found in list(wrong.items())[:SHOWN]]
+    if len(wrong) > SHOWN:
+        lines.append(f"and {len(wrong) - SHOWN} more")
     if len(lines) == 1:
         return JobError(f"{name}: field {lines[0]}")
-    return JobError(f"{name}: {len(errors)} fields are wrong\n  " + "\n  ".join(lines))
+    return JobError(f"{name}: {len(wrong)} fields are wrong\n  " + "\n  ".join(lines))
 
 
 def _is_branch(part: int | str) -> bool:
     """Whether a part of an error's place is pydantic's name for one form of a union or a check, not a field of the file."""
     return isinstance(part, str) and (
-        part in {"int", "float", "str", "bool", "none"} or "[" in part or "(" in part or part.startswith("literal")
+        part in {"int", "float", "str", "bool", "none"} or "[" in part or "(" in part or part.startswith(("literal", "constrained-"))
     )
 
 
-def _sentence(error: ErrorDetails, document: Document) -> str:
-    received = error["input"]
+WANTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list, such as [a, b]",
+    "too_short": "a list with at least {min_length} value",
+    "dict_type": "a section with fields of its own",
+    "model_type": "a section with fields of its own",
+    "literal_error": "{expected}",
+    "greater_than": "above {gt:.12g}",
+    "greater_than_equal": "at least {ge:.12g}",
+    "less_than": "below {lt:.12g}",
+    "less_than_equal": "at most {le:.12g}",
+    "string_too_long": "at most {max_length} characters long",
+}
+"""What must stand in a field, by pydantic's name for the mistake."""
+
+
+def sentence_of(errors: Sequence[ErrorDetails]) -> str:
+    """What is wrong with one field: several errors are the forms it may have, none of which fits."""
+    wanted = [WANTED[error["type"]].format(**error.get("ctx", {})) for error in errors if error["type"] in WANTED]
+    if len(wanted) == len(errors):
+        return f"must be {' or '.join(dict.fromkeys(wanted))}, not {_short(errors[0]['input'])}"
+    error = next(error for error in errors if error["type"] not in WANTED)
     match error["type"]:
         case "extra_forbidden":
             siblings = list(fields_at(error["loc"][:-1]))
@@ -138,12 +167,9 @@ def _sentence(error: ErrorDetails, document: Document) -> str:
             return "is missing"
         case "value_error":
             return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
-        case "literal_error":
-            expected = error.get("ctx", {}).get("expected", "")
-            return f"must be {expected}, not {_short(received)}"
         case "string_pattern_mismatch":
-            return f"{_short(received)} is not a name: letters, digits, _ . - only"
-    return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {_short(received)}"
+            return f"{_short(error['input'])} is not a name: letters, digits, _ . - only"
+    return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {_short(error['input'])}"
 
 
 def _short(value: object) -> str:

@@ -20,7 +20,7 @@ from fedkg.jobs.arms import Arm, algorithm_of, arms_of
 from fedkg.jobs.checkpoint import load_state, save_state
 from fedkg.jobs.difference import differences
 from fedkg.jobs.events import Event, Listener, ignore
-from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, LOCK, PACK, REPORT, RESULTS, SPLIT, RunFolder, next_folder
+from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, LOCK, NOTES, PACK, REPORT, RESULTS, SPLIT, RunFolder, next_folder
 from fedkg.jobs.judge import data_checks, module_of, rule_table, scorer_of
 from fedkg.jobs.prepare import Prepared, Scenario, load_rules, prepare, scenario
 from fedkg.jobs.probe import probe_rows
@@ -97,7 +97,7 @@ def resume(folder: str | Path, *, on_event: Listener = ignore) -> Run:
             raise UsageError(f"the run in {folder} ended before its first training", help=f"begin again: fedkg run JOB.yaml --out {folder}")
         raise UsageError(f"{folder} is not a run folder", expected=f"a folder with {ENVIRONMENT} in it, as `fedkg run` makes them")
     with place.locked():
-        environment = place.read_json(ENVIRONMENT)
+        environment = place.environment()
         begun = job_of(environment["job"], name=f"{place.path / ENVIRONMENT}", base=place.path)
         text = _read(place.path / JOB)
         now = job_of(parse_yaml(text, str(place.path / JOB)), name=str(place.path / JOB), base=place.path)
@@ -130,12 +130,13 @@ class _Runner:
         self.held: Held = held_of(prepared)
         self.module = module_of(prepared)
         self._scorers: dict[str, Scorer] = {}
+        self._told: set[str] = set()
 
     def run(self) -> Run:
         """Every arm that is not done yet, then the comparison and the report."""
         try:
             self._announce()
-            records = {entry["id"]: entry for entry in self.folder.read_json(ARMS)}
+            records = self.folder.records([arm.id for arm in self.arms])
             for number, arm in enumerate(self.arms, start=1):
                 if not records[arm.id]["done"]:
                     with intra_op_threads(arm.job.training.threads or 1):
@@ -175,12 +176,20 @@ class _Runner:
             if last or record.round % arm.job.training.checkpoint_every == 0:
                 save_state(self.folder, arm.id, state)
             values = {key: value for key, value in line.items() if isinstance(value, int | float) or key == "zone"}
+            self._tell_notes([*line["notes"].split(NOTES), *(f"{site} is left out: {why}" for site, why in record.excluded.items())])
             self.tell(
                 Event(kind="round", arm=arm.id, arm_number=number, arms=len(self.arms), round=record.round, rounds=rounds, values=values)
             )
         self.folder.append("rules.csv", rule_table(self.prepared, self.module, model, params, arm.id))
         message = f"{arm.id}: F1 {figures['f1']:.3f}" if figures else f"{arm.id}: done"
         self.tell(Event(kind="arm_done", message=message, arm=arm.id, arm_number=number, arms=len(self.arms), round=rounds, rounds=rounds))
+
+    def _tell_notes(self, notes: Sequence[str]) -> None:
+        """Tell people what rounds have to say, each sentence once in a run."""
+        for note in notes:
+            if note and note not in self._told:
+                self._told.add(note)
+                self.tell(Event(kind="note", message=note))
 
     def _choice(self, arm: Arm) -> Choice | None:
         """The executor that the first arm of the run with this executor setting was trained by, once it is known."""
@@ -207,7 +216,9 @@ class _Runner:
 
     def _finish(self) -> Run:
         target = self.prepared.job.evaluation.target_f1
-        results = comparison(self.arms, self.folder.rows("rounds.csv"), self.folder.rows("clients.csv"), target)
+        rounds = self.folder.rows("rounds.csv")
+        _refuse_gaps(self.folder, self.arms, rounds)
+        results = comparison(self.arms, rounds, self.folder.rows("clients.csv"), target)
         said = sentences(results, target)
         rules = {record.name: record.text for record in self.prepared.pack.manifest.rules}
         content = {"title": self.prepared.job.title, "target_f1": target, "sentences": said, "rows": results, "rules": rules}
@@ -263,8 +274,9 @@ def _begin(folder: RunFolder, job: Job, prepared: Prepared, arms: Sequence[Arm],
 
 
 def split_document(prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[str, Scenario]) -> dict[str, Any]:
-    """`split.json`: rows and failures of every site in every way the data is split. `Any`: JSON."""
+    """`split.json`: rows and true failures of every site in every way the data is split. `Any`: JSON."""
     splits = []
+    label = prepared.job.data.label
     seen: set[str] = set()
     for arm in arms:
         if arm.scenario in seen:
@@ -281,10 +293,9 @@ def split_document(prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[s
                 "seed": arm.seed,
                 "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
                 "draws": rows.draws,
-                "sites": {site: {"rows": len(y), "positives": int(y.sum())} for site, y in rows.y.items()},
+                "sites": {site: {"rows": own.rows, "positives": int(own.numbers(label).sum())} for site, own in rows.frames.items()},
             }
         )
-    label = prepared.job.data.label
     held = {
         name: {"rows": frame.rows, "positives": int(frame.numbers(label).sum())}
         for name, frame in (("test", prepared.test), ("server", prepared.server))
@@ -325,12 +336,21 @@ def _job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[str]) ->
 
 
 def _refuse_changed(folder: RunFolder, job: Job, message: str) -> None:
-    begun = folder.read_json(ENVIRONMENT)["job"]
+    begun = folder.environment()["job"]
     changed = differences(begun, job.model_dump(mode="json"))
     if changed:
         raise JobError(
             f"{message}: a run keeps its job\n  " + "\n  ".join(changed), help="undo the change, or start a new run with another --out"
         )
+
+
+def _refuse_gaps(folder: RunFolder, arms: Sequence[Arm], rounds: Sequence[Mapping[str, str]]) -> None:
+    """A comparison over rounds that are not all there would be wrong without a sign of it."""
+    there = {(row["arm"], int(row["round"])) for row in rounds}
+    for arm in arms:
+        gap = next((number for number in range(1, arm.job.training.rounds + 1) if (arm.id, number) not in there), None)
+        if gap is not None:
+            raise JobError(f"{folder.path / 'rounds.csv'} is damaged: round {gap} of {arm.id} is not in it", help="begin the run again")
 
 
 def _same_file(path: str, digest: str) -> None:

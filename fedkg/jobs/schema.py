@@ -14,6 +14,8 @@ Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Width = Annotated[int, Field(ge=1, le=16_384)]
+Seeds = Annotated[int, Field(ge=1, le=10_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
 Value = str | int | float | bool | None
 
@@ -45,7 +47,7 @@ class Data(Part):
     """The table and how it is cut."""
 
     path: str | None = Field(default=None, description="Table to train on; without one the AI4I generator makes it.")
-    rows: Count = Field(default=10_000, description="Rows the generator makes.")
+    rows: int = Field(default=10_000, ge=1, le=10_000_000, description="Rows the generator makes.")
     seed: int = Field(default=6, ge=0, description="Seed of the generator and of the rows held out, equal in all arms.")
     label: str = Field(default="Machine failure", description="Header of the 0/1 column to predict.")
     features: tuple[str, ...] = Field(
@@ -74,7 +76,7 @@ class Model(Part):
     """The network each site trains."""
 
     name: Literal["mlp"] = Field(default="mlp", description="A name in fedkg.models.")
-    hidden: tuple[Count, ...] = Field(default=(32, 32), description="Widths of the hidden layers.")
+    hidden: tuple[Width, ...] = Field(default=(32, 32), description="Widths of the hidden layers.")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of hidden units left out in training.")
 
 
@@ -94,7 +96,7 @@ class Training(Part):
     penalty: float = Field(default=0.0, ge=0, description="Weight of the rules' penalty in the local loss; 0 is plain SCFA.")
     executor: Literal["auto", "stacked", "sequential"] = Field(default="auto", description="How sampled sites are trained.")
     chunk: Count | None = Field(default=None, description="Most sites in one stack; empty: as memory allows, or as `auto` measures.")
-    threads: Annotated[int, Field(ge=1, le=256)] | None = Field(default=None, description="Threads of the tensor library; empty: as it chooses.")
+    threads: Annotated[int, Field(ge=1, le=256)] | None = Field(default=None, description="Threads of the tensor library; empty: 1.")
     checkpoint_every: Count = Field(default=1, description="Rounds between two checkpoints.")
 
 
@@ -110,7 +112,7 @@ class Scoring(Part):
     hard_tolerance: Share = Field(default=0.0, description="Share of probe items a hard rule may fail.")
     soft_tolerance: Share = Field(default=0.05, description="Share of probe items any other rule may fail.")
     combine: Literal["mean", "product", "min"] = Field(default="mean", description="Over all rules, or over families.")
-    beta: Positive = Field(default=1.0, description="Exponent of the score.")
+    beta: float = Field(default=1.0, ge=1, description="Exponent of the score.")
     graded: bool = Field(default=False, description="Score by violated fractions instead of holds / does not hold.")
     on_all_invalid: Literal["skip", "fedavg", "error"] = Field(default="skip", description="When no site of a round has any weight.")
 
@@ -161,7 +163,9 @@ class Job(Part):
     evaluation: Evaluation = Field(default_factory=Evaluation)
     algorithm: str = Field(default="scfa", description="A preset, or a name in `algorithms`.")
     algorithms: dict[Name, Algorithm] = Field(default_factory=dict, description="Named variants of presets.")
-    seeds: Count | tuple[Annotated[int, Field(ge=0)], ...] = Field(default=1, description="How many seeds (0, 1, ...), or which.")
+    seeds: Seeds | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = Field(
+        default=1, description="How many seeds (0, 1, ...), or which."
+    )
     compare: dict[str, tuple[Value, ...]] = Field(default_factory=dict, description="Fields and the values to train each of.")
     corrupt: Corrupt | None = Field(default=None, description="Arms with one corrupted site, beside those without.")
 
@@ -172,6 +176,9 @@ class Job(Part):
         if isinstance(value, dict):
             sites = value.get("sites")
             if isinstance(sites, list) and all(isinstance(site, str) for site in sites):
+                twice = next((site for i, site in enumerate(sites) if site in sites[:i]), None)
+                if twice is not None:
+                    raise ValueError(f"the site {twice!r} is named twice")
                 value = {**value, "sites": {site: {} for site in sites}}
             elif isinstance(sites, dict):
                 value = {**value, "sites": {name: {} if site is None else site for name, site in sites.items()}}

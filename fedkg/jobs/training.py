@@ -6,6 +6,7 @@ Letters: K sampled sites, S samples.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ from fedkg.federated import (
 from fedkg.federated.evaluation import best_threshold, detection
 from fedkg.federated.penalty import ConstraintPenalty
 from fedkg.jobs.arms import Arm
+from fedkg.jobs.folder import NOTES
 from fedkg.jobs.judge import codes_of
 from fedkg.jobs.prepare import Prepared, Scenario
 from fedkg.jobs.schema import Job
@@ -84,20 +86,15 @@ def settings_of(arm: Arm) -> Settings:
 
 
 def algorithm_of_arm(arm: Arm, module: ConstraintModule) -> Algorithm:
-    """The algorithm of an arm, with its scoring options where it has any, and the rules' penalty in the local loss where asked for."""
+    """The algorithm of an arm, and the rules' penalty in the local loss where asked for.
+
+    What counts as broken is the same for all presets, so that their violation rates can be compared.
+    """
     scoring, penalty = arm.job.scoring, arm.job.training.penalty
-    algorithm = (
-        ALGORITHMS["fedavg"]()
-        if arm.preset == "fedavg"
-        else ALGORITHMS[arm.preset](
-            on_all_invalid=scoring.on_all_invalid,
-            score=scoring.combine,
-            beta=scoring.beta,
-            graded=scoring.graded,
-            hard_tolerance=scoring.hard_tolerance,
-            soft_tolerance=scoring.soft_tolerance,
-        )
-    )
+    options: dict[str, Any] = {name: getattr(scoring, name) for name in ("graded", "hard_tolerance", "soft_tolerance")}
+    if arm.preset != "fedavg":
+        options |= {"on_all_invalid": scoring.on_all_invalid, "score": scoring.combine, "beta": scoring.beta}
+    algorithm = ALGORITHMS[arm.preset](**options)
     return algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty)) if penalty > 0.0 else algorithm
 
 
@@ -163,8 +160,16 @@ def round_row(arm: Arm, record: RoundRecord, figures: dict[str, float], paramete
         "bytes_down": record.bytes_down,
         "bytes_paper": 4 * parameters,
         "seconds": round(record.seconds, 4),
-        "notes": " | ".join(record.notes),
+        "notes": NOTES.join((*record.notes, *_vacuous(record))),
     }
+
+
+def _vacuous(record: RoundRecord) -> Iterator[str]:
+    """Which rules the probe cannot judge, said in the first round; bound rows that meet no case count as kept."""
+    if record.round == 1 and record.vacuous and record.violated is not None:
+        rules = Counter(name.partition("[")[0] for name in record.vacuous)
+        named = ", ".join(f"{rule} ({count})" for rule, count in rules.items())
+        yield f"{len(record.vacuous)} of {record.violated.shape[1]} bound rows apply to no row of the probe and count as kept: {named}"
 
 
 def client_rows(arm: Arm, record: RoundRecord) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints import evaluate_bank
-from fedkg.jobs.bank_rows import one_row
 from fedkg.pack import (
     And,
     Bank,
@@ -62,7 +61,7 @@ class _Bound:
         self.slots, self.views, self.params = bank.slots[row].tolist(), bank.views[row].tolist(), bank.params[row].tolist()
         self.values = values
         everywhere = np.empty((1, 0), dtype=np.int32)
-        self.alone = replace(one_row(bank, row), keys=everywhere, codes=everywhere)
+        self.alone = replace(bank.take(np.array([row])), keys=everywhere, codes=everywhere)
         self.names = Names(
             slots=[short_name(self.columns[column]) for column in self.slots],
             params=[number(value) for value in self.params],

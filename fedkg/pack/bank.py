@@ -6,7 +6,7 @@ Letters: R rows, s slots of the skeleton, p parameters of the skeleton, k key co
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,10 @@ class Bank:
     def hash(self) -> str:
         """The skeleton's content hash."""
         return skeleton_hash(self.skeleton)
+
+    def take(self, rows: NDArray[np.int64]) -> Bank:
+        """The bank with the rows at these positions alone."""
+        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "skeleton"})
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """The bank's columns by name, as they stand in a pack file."""

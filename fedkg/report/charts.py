@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fedkg.report.comparison import Contender, Scenario, mean
-from fedkg.report.outcome import ZONES
 from fedkg.report.records import ClientRow, RoundRow
+from fedkg.zones import ZONES
 
 Figure = dict[str, Any]
 """A plotly figure: ``{"data": [...], "layout": {...}}``. `Any`: JSON."""

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 
+from fedkg.jobs.folder import EXECUTOR, NOTES
+from fedkg.jobs.verdict import verdict
 from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
-
-ZONES = (
-    ("safe", 0.0, 0.05, "normal operation"),
-    ("warning", 0.05, 0.10, "monitor closely"),
-    ("danger", 0.10, 0.18, "tighten the rules' grip"),
-    ("critical", 0.18, 1.0, "intervene"),
-)
-"""Zones of the violation rate: name, lower and upper edge, what to do."""
-
-
-def zone_of(rho: float) -> str:
-    """The zone of a violation rate: safe below 0.05, warning below 0.10, danger up to and with 0.18, critical above; "" when unknown."""
-    if math.isnan(rho):
-        return ""
-    return "safe" if rho < 0.05 else "warning" if rho < 0.10 else "danger" if rho <= 0.18 else "critical"
+from fedkg.zones import zone
 
 
 def outcome(records: RunRecords) -> list[str]:
     """The outcome, most important first; every sentence is made of figures of the run folder."""
     whole = [result for result in records.results if not result.corrupted]
-    said = [_unfinished(records), _overview(records.results), *records.sentences, _detection(whole), _rules_kept(whole), _excluded(records)]
+    figures = (*records.sentences, _detection(whole), _rules_kept(whole))
+    said = (_unfinished(records), _overview(records.results), *figures, _excluded(records), *_remarks(records))
     return [sentence for sentence in said if sentence]
 
 
@@ -59,16 +47,16 @@ def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
         return []
     best = [sorted(group, key=lambda result: -result.figure("f1").mean) for group in groups]
     clear = Counter(first.title for first, second, *_ in best if clearly_better(first, second))
-    where = "the one setting" if len(groups) == 1 else f"all {len(groups)} settings"
-    names = " and ".join(result.title for result in groups[0])
     if not clear:
-        return [f"With sound data, {names} are level in {where}: no difference is clear of chance."]
+        names = " and ".join(result.title for result in groups[0])
+        where = "the one setting" if len(groups) == 1 else f"any of the {len(groups)} settings"
+        return [f"With sound data, no difference between {names} is clear of chance in {where}."]
     counts = ", ".join(f"{name} is clearly ahead in {count}" for name, count in clear.most_common())
     return [f"With sound data, {counts} of {len(groups)} settings."]
 
 
 def _damaged(group: Sequence[Result]) -> str:
-    base = next((result for result in group if result.algorithm == "fedavg"), group[0])
+    base = next((result for result in group if result.preset == "fedavg"), group[0])
     best = max(group, key=lambda result: result.figure("f1").mean)
     where = f"With wrong labels at {base.corrupted}, "
     if best is base:
@@ -78,9 +66,8 @@ def _damaged(group: Sequence[Result]) -> str:
 
 
 def clearly_better(one: Result, other: Result) -> bool:
-    """Whether F1 is higher on every seed, and by more than the differences scatter; the rule of `fedkg.jobs.summary`."""
-    pairs = [a - b for a, b in zip(one.figure("f1").values, other.figure("f1").values, strict=False) if not math.isnan(a - b)]
-    return len(pairs) > 1 and min(pairs) > 0 and statistics.fmean(pairs) > statistics.stdev(pairs)
+    """Whether F1 is higher beyond chance, as `verdict` judges it."""
+    return verdict(one.figure("f1").values, other.figure("f1").values).clear > 0
 
 
 def _detection(results: Sequence[Result]) -> str:
@@ -104,8 +91,22 @@ def _rules_kept(results: Sequence[Result]) -> str:
         worst = mean(result.figure("rho_worst").mean for result in results if result.title == name)
         every = mean(result.figure("rho_mean").mean for result in results if result.title == name)
         if not math.isnan(worst):
-            parts.append(f"{name} {worst:.1%} at the worst site ({zone_of(worst)}) and {every:.1%} on average")
+            parts.append(f"{name} {worst:.1%} at the worst site ({zone(worst)}) and {every:.1%} on average")
     return f"Share of the rules that the sites' models broke in the last round: {'; '.join(parts)}." if parts else ""
+
+
+def _remarks(records: RunRecords) -> list[str]:
+    """What rounds noted, with how often and by whom; by which executor they were trained is said beside the settings."""
+    titles = {arm.id: arm.title for arm in records.arms}
+    found: dict[str, Counter[str]] = {}
+    for row in records.rounds:
+        for note in row.notes.split(NOTES):
+            if note and not note.startswith(EXECUTOR):
+                found.setdefault(note, Counter())[titles[row.arm]] += 1
+    return [
+        f"{note[0].upper()}{note[1:]} ({', '.join(f'{title}: {count} of its rounds' for title, count in counts.items())})."
+        for note, counts in found.items()
+    ]
 
 
 def _excluded(records: RunRecords) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 from fedkg.errors import MissingExtra
 from fedkg.report import charts
 from fedkg.report.comparison import Scenario, scenarios
-from fedkg.report.outcome import ZONES, outcome
+from fedkg.report.outcome import outcome
 from fedkg.report.records import RunRecords, read_run
 from fedkg.report.sections import comparison_table, data_checks, facts, machine, most_violated, rules_kept
+from fedkg.zones import ZONES
 
 HERE = Path(__file__).parent
 ALPHA = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
@@ -116,7 +117,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "split_note": records.split_note,
         "settings": facts(records.job),
         "job_text": records.job_text,
-        "environment": machine(records.environment),
+        "environment": machine(records),
         "folder": records.folder.name,
     }
     return context | {"sections": _present(context)}

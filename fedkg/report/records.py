@@ -61,7 +61,8 @@ class Result:
     """One line of the comparison: an algorithm in a setting, over its seeds.
 
     Attributes:
-        reached: in how many seeds F1 reached the target. zone: of the mean violation rate of the worst site in the last round.
+        preset: behind the algorithm. reached: in how many seeds F1 reached the target. zone: of the mean violation rate of the worst site
+            in the last round.
         figures: by name as in `results.json`.
     """
 
@@ -70,6 +71,7 @@ class Result:
     algorithm: str
     title: str
     seeds: int
+    preset: str = ""
     reached: int = 0
     zone: str = ""
     figures: dict[str, Figure] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class RoundRow:
     zone: str = ""
     bytes: float = math.nan
     seconds: float = math.nan
+    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +220,7 @@ def _result(row: Json) -> Result:
         algorithm=row["algorithm"],
         title=row["title"],
         seeds=row["seeds"],
+        preset=row["preset"],
         reached=row["reached"],
         zone=row["zone"],
         figures=figures,

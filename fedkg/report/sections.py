@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fedkg.jobs.folder import EXECUTOR, NOTES
 from fedkg.report.comparison import Scenario, mean, setting_text
-from fedkg.report.outcome import zone_of
 from fedkg.report.records import Json, Result, RuleRow, RunRecords
+from fedkg.zones import zone
 
 MOST_RULES = 8
 Cell = tuple[str, str, str]
@@ -99,7 +100,7 @@ def data_checks(records: RunRecords) -> list[dict[str, str]]:
     return [
         {
             "text": f"broken {row.violated:,} of {row.evaluations:,} times" if row.violated else "holds",
-            "zone": zone_of(row.rate) if row.violated else "safe",
+            "zone": zone(max(row.rate, 0.05)) if row.violated else "safe",
             "title": row.title or row.rule.replace("_", " "),
             "example": row.example,
         }
@@ -120,9 +121,11 @@ def facts(job: Json) -> list[tuple[str, str]]:
     return [(name, text) for name, text in flat(short) if text not in ("", "–") and len(text) <= 60]
 
 
-def machine(environment: Json) -> list[tuple[str, str]]:
-    """What the run was made with and on; the job and the features it also holds are shown elsewhere."""
-    return flat({key: value for key, value in environment.items() if key not in ("job", "features", "sources")})
+def machine(records: RunRecords) -> list[tuple[str, str]]:
+    """What the run was made with and on, and by which executor; the job and the features are shown elsewhere."""
+    facts = flat({key: value for key, value in records.environment.items() if key not in ("job", "features", "sources")})
+    notes = dict.fromkeys(note for row in records.rounds for note in row.notes.split(NOTES) if note.startswith(EXECUTOR))
+    return [*facts, *(("executor", note.removeprefix(EXECUTOR)) for note in notes)]
 
 
 def flat(value: Json, prefix: str = "") -> list[tuple[str, str]]:

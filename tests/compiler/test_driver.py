@@ -221,3 +221,18 @@ def test_mutated_rule_files_never_raise(plant: Path) -> None:
         assert list(compilation.diagnostics) == sorted(
             compilation.diagnostics, key=lambda problem: (problem.span.file != TEXT, problem.span, problem.code)
         )
+
+
+def test_each_rule_file_uses_the_graphs_beside_it(tmp_path: Path) -> None:
+    files = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        body = f"@prefix {name}: <https://example.org/{name}#> .\n{name}:a a {name}:Pump ; {name}:limit 3 .\n"
+        (folder / f"{name}.ttl").write_text(body, encoding="utf-8")
+        rule = f"use {name}\nrule r_{name} for ?x, ?y where {{ ?x {name}:limit ?y }} require `p` <= ?y\n"
+        (folder / f"{name}.fkg").write_text(rule, encoding="utf-8")
+        files.append(folder / f"{name}.fkg")
+    compilation = compile_rules(files)
+    assert compilation.pack is not None, [problem.message for problem in compilation.diagnostics]
+    assert len(compilation.pack.manifest.rules) == 2

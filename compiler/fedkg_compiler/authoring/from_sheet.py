@@ -18,35 +18,43 @@ UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")
 
 
 def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: str) -> list[str]:
-    """Lines of one rule over the sheet, or, where the sheet has gaps or units nobody knows, of one rule per tag; and of remarks.
+    """Lines of one rule over the sheet, or, where the sheet has units nobody knows or no limit at all, of one rule per tag; and of remarks.
 
     Raises:
         TableError: when the sheet has no column of tags or of limits, or a limit is no number.
     """
     columns = find_limit_columns(limits)
-    reasons = _gaps(limits, columns)
-    lines = _remarks(limits, columns, table, limits_name, table_name)
+    gaps, hopeless = _gaps(limits, columns)
+    reasons = [*hopeless, *_odd_units(limits, columns)]
+    lines = _remarks(limits, columns, gaps, table, limits_name, table_name)
     if not reasons:
         return lines + _one_rule(limits, columns, limits_name)
     lines += [f"# {reason}." for reason in reasons]
-    lines += ["# So every row is a rule of its own; fill the sheet and run `fedkg new` again to have one rule that reads it.", ""]
+    lines += ["# So every row is a rule of its own; mend the sheet and run `fedkg new` again to have one rule that reads it.", ""]
     return lines + _rule_per_tag(limits, columns, table, limits_name)
 
 
-def _gaps(limits: Table, columns: LimitColumns) -> list[str]:
-    """Why one rule over the whole sheet would not do."""
-    reasons = []
+def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
+    """What is missing in the sheet, as a remark; and, where no row has a tag and a limit, that one rule over it would not do."""
     empty = {header: np.isnan(limits.numbers(header)) for header in (columns.low, columns.high) if header is not None}
     nameless = np.array([is_unknown(text) for text in limits.texts(columns.tag)], dtype=np.bool_)
     gaps = np.logical_or.reduce([nameless, *empty.values()])
-    if gaps.any():
-        reasons.append(f"{int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {limits.where(int(gaps.argmax()))}")
-    if columns.unit is not None:
-        texts = dict.fromkeys(text for text in limits.texts(columns.unit) if not is_unknown(text))
-        unknown = [text for text in texts if isinstance(parse_unit(text), UnitProblem)]
-        if unknown:
-            reasons.append("Units that are not known: " + ", ".join(remark(text) for text in unknown[:LISTED]))
-    return reasons
+    if not gaps.any():
+        return [], []
+    useless = nameless | np.logical_and.reduce(list(empty.values()))
+    if useless.all():
+        return [], ["No row of the sheet has a tag and a limit"]
+    first = limits.where(int(gaps.argmax()))
+    return [f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what is not given does not limit."], []
+
+
+def _odd_units(limits: Table, columns: LimitColumns) -> list[str]:
+    """The units that are none: one rule over the whole sheet would not do."""
+    if columns.unit is None:
+        return []
+    texts = dict.fromkeys(text for text in limits.texts(columns.unit) if not is_unknown(text))
+    unknown = [text for text in texts if isinstance(parse_unit(text), UnitProblem)]
+    return ["Units that are not known: " + ", ".join(remark(text) for text in unknown[:LISTED])] if unknown else []
 
 
 def _one_rule(limits: Table, columns: LimitColumns, limits_name: str) -> list[str]:
@@ -99,8 +107,8 @@ def _rule_per_tag(limits: Table, columns: LimitColumns, table: Table, limits_nam
     return lines
 
 
-def _remarks(limits: Table, columns: LimitColumns, table: Table, limits_name: str, table_name: str) -> list[str]:
-    """Comments: tags that the table does not have, with the header that was probably meant; limits that contradict each other."""
+def _remarks(limits: Table, columns: LimitColumns, gaps: list[str], table: Table, limits_name: str, table_name: str) -> list[str]:
+    """Comments: tags that the table does not have, with the header that was meant; limits that are missing or contradict each other."""
     tags = [text for text in limits.texts(columns.tag) if not is_unknown(text)]
     absent = [tag for tag in dict.fromkeys(tags) if tag not in table]
     lines = [f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are columns of {remark(table_name)}."]
@@ -111,6 +119,7 @@ def _remarks(limits: Table, columns: LimitColumns, table: Table, limits_name: st
         lines.append(f"#   missing: {len(absent) - LISTED} more")
     if absent:
         lines.append(f"# Mend their names in {remark(limits_name)}, or take those rows out: `fedkg eval` refuses a table without them.")
+    lines += gaps
     twice = list(dict.fromkeys(tag for tag in tags if tags.count(tag) > 1))
     if twice:
         lines.append("# More than one row: " + ", ".join(map(remark, twice[:LISTED])) + ("" if len(twice) <= LISTED else ", ..."))

@@ -11,11 +11,25 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.pack import Negate, Power, Product, Quotient, Sum, Term
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.unit_text import MAX_EXPONENT
-from fedkg_compiler.binding.units import ENERGY, PRESSURE, TEMPERATURE, Unit, as_revolutions, conversion, over, power, same_dimension, times
+from fedkg_compiler.binding.units import (
+    ENERGY,
+    NUMBER,
+    POWER,
+    PRESSURE,
+    TEMPERATURE,
+    Unit,
+    as_revolutions,
+    conversion,
+    over,
+    power,
+    same_dimension,
+    times,
+)
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related, Span
 
@@ -26,8 +40,22 @@ def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
         return value
     if value.unit is None:
         if isinstance(value, Moving):
+            if not value.bare:
+                scope.problems.error(
+                    "FKG238",
+                    value.span,
+                    f"this is calculated from columns whose units nobody tells, and cannot be set beside `{unit.text}`",
+                    "declare the signals: signal torque in N.m",
+                )
             scope.book.tell_unit(value.bare, unit, value.span, scope.problems)
             return replace(value, unit=unit, bare=())
+        if unit.derived and np.any(value.values != 0):
+            scope.problems.warning(
+                "FKG238",
+                value.span,
+                f"this number has no unit and is taken to be in `{unit.text}`, which was calculated",
+                "write its unit behind it (9 kW, 11000 min.N.m), or give it one in the graph or the sheet",
+            )
         return replace(value, unit=unit)
     change = conversion(value.unit, unit)
     if change.identity:
@@ -124,6 +152,8 @@ def _sum_unit(a: Value, b: Value, op: Literal["+", "-"], scope: Scope) -> tuple[
             step = unit.step()
             return (a, in_unit(b, step, scope), unit) if b.unit is None else (in_unit(a, step, scope), b, unit)
         a, b = in_unit(a, unit, scope), in_unit(b, unit, scope)
+        if _has_points(unit) and not unit.affine:  # `?limit + 5 K`: nothing says that ?limit is not meant in degC
+            return a, b, unit.step()
     one, two = a.unit, b.unit
     if one is None or two is None:
         return a, b, None
@@ -173,11 +203,11 @@ def multiply(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
     a, b = _revolutions(a, b, scope), _revolutions(b, a, scope)
     unit = _product_unit(a, b)
     if isinstance(a, Fixed) and isinstance(b, Fixed):
-        return Fixed(values=a.values * b.values, unit=unit, span=span)
+        return _share(Fixed(values=a.values * b.values, unit=unit, span=span), a, b, scope)
     left, right = term_of(a, scope), term_of(b, scope)
     if left is None or right is None:
         return None
-    return Moving(term=join_product(left, right), unit=unit, span=span)
+    return _share(Moving(term=join_product(left, right), unit=unit, span=span, bare=_bare_times(a, b) or _bare_times(b, a)), a, b, scope)
 
 
 def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
@@ -188,13 +218,36 @@ def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
         row = int(np.flatnonzero(b.values == 0)[0])
         scope.problems.error("FKG228", b.span, f"this divides by 0{scope.where(row)}")
         return None
+    _per_count(a, b, scope)
     unit = _product_unit(a, b, below=True)
     if isinstance(a, Fixed) and isinstance(b, Fixed):
-        return Fixed(values=a.values / b.values, unit=unit, span=span)
+        return _share(Fixed(values=a.values / b.values, unit=unit, span=span), a, b, scope)
     left, right = term_of(a, scope), term_of(b, scope)
     if left is None or right is None:
         return None
-    return Moving(term=Quotient(numerator=left, denominator=right), unit=unit, span=span)
+    return _share(Moving(term=Quotient(numerator=left, denominator=right), unit=unit, span=span, bare=_bare_times(a, b)), a, b, scope)
+
+
+def _bare_times(value: Value, factor: Value) -> tuple[NDArray[np.int64], ...]:
+    """The columns that still take a unit after a bare number was multiplied onto them."""
+    return value.bare if isinstance(value, Moving) and isinstance(factor, Fixed) and factor.unit is None else ()
+
+
+def _share(value: Value, a: Value, b: Value, scope: Scope) -> Value:
+    """bar over mbar is a plain number, not one in `bar/mbar`; a bare number times a per cent stays in per cent."""
+    plain = a.unit is not None and value.unit is not None and b.unit is not None and not value.unit.dimension
+    return in_unit(value, NUMBER, scope) if plain else value
+
+
+def _per_count(a: Value, b: Value, scope: Scope) -> None:
+    """Ask back where a power over a rate in 1/min may be a torque, which counts revolutions."""
+    if a.unit is not None and b.unit is not None and b.unit.count and a.unit.dimension == POWER:
+        scope.problems.warning(
+            "FKG218",
+            b.span,
+            f"`{a.unit.text}` over `{b.unit.text}` is the energy of each count; a torque would be smaller by 2 pi",
+            "declare the speed in rpm where the quotient is a torque, in pcs/min where it counts pieces",
+        )
 
 
 def _product_unit(a: Value, b: Value, *, below: bool = False) -> Unit | None:
@@ -213,7 +266,7 @@ def _no_point(value: Value, verb: str, scope: Scope) -> bool:
         "FKG215",
         value.span,
         f"a value in {value.unit.text} cannot be {verb}: its zero is not zero",
-        f"take a difference, or declare the signal in {'K' if value.unit.step_text in ('K', 'degF') else value.unit.step_text} first",
+        f"take a difference, or declare the signal in {value.unit.step_text} first",
     )
     return False
 
@@ -253,8 +306,8 @@ def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | Non
     unit = None if a.unit is None else power(a.unit, Fraction(repr(exponent)).limit_denominator(64))
     if isinstance(a, Fixed):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return Fixed(values=np.power(a.values, exponent), unit=unit, span=span)
-    return Moving(term=Power(base=a.term, exponent=exponent), unit=unit, span=span)
+            return _share(Fixed(values=np.power(a.values, exponent), unit=unit, span=span), a, a, scope)
+    return _share(Moving(term=Power(base=a.term, exponent=exponent), unit=unit, span=span), a, a, scope)
 
 
 def join_sum(left: Term, right: Term) -> Term:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Role
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.units import Unit, same_dimension
+from fedkg_compiler.binding.units import Unit, same_dimension, same_scale
 from fedkg_compiler.diagnostics.record import Related, Span
 
 ColumnType = Literal["real", "category", "score"]
@@ -43,7 +43,7 @@ class BookView:
     """A reading other than the base: the row before in its group, or with a column raised."""
 
     kind: Literal["base", "previous", "raised"]
-    group: str | None = None
+    groups: tuple[str, ...] = ()
     column: int | None = None
     delta: float = 0.0
 
@@ -61,6 +61,7 @@ class Book:
         self._by_name: dict[tuple[str, ColumnType], int] = {}
         self._by_view: dict[BookView, int] = {BASE: 0}
         self._told: dict[int, Span] = {}
+        self._bare: list[tuple[NDArray[np.int64], Span]] = []
 
     def column(self, column: BookColumn) -> int:
         """The id of a column; one of that name and type that is there already is kept as it is.
@@ -106,7 +107,35 @@ class Book:
             second = {1: "", 2: f" and `{new[-1]}`"}.get(len(new), f" and {len(new) - 1} more")
             has, be = ("has", "is") if len(new) == 1 else ("have", "are")
             message = f"`{new[0]}`{second} {has} no declared unit and {be} taken to be in {unit.text}"
-            problems.info("FKG217", span, message, f"write `signal {_quoted(new[0])} in {unit.text}` to say so")
+            problems.info("FKG217", span, message, f"write `signal {quoted(new[0])} in {unit.text}` to say so")
+
+    def tell_by_sheet(self, column: int, unit: Unit, span: Span) -> None:
+        """A column without a unit is in the one that a sheet of tags gives it."""
+        self.columns[column] = replace(self.columns[column], unit=unit)
+        self._told[column] = span
+
+    def compare_bare(self, readings: Sequence[NDArray[np.int64]], span: Span) -> None:
+        """Columns without units are compared with each other as they stand: their units, told later, must be one."""
+        if len(readings) > 1:
+            self._bare.append((np.unique(np.stack(readings, axis=1), axis=0), span))
+
+    def settle(self, problems: Problems) -> None:
+        """When all rules are bound: complain of columns that were compared as they stand before their different units were told."""
+        for rows, span in self._bare:
+            for row in rows.tolist():
+                told = [(self.columns[column], unit) for column in row if (unit := self.columns[column].unit) is not None]
+                one, other = next(((told[0], entry) for entry in told if not same_scale(told[0][1], entry[1])), (None, None))
+                if one is None or other is None:
+                    continue
+                related = tuple(Related(span=at, message="concluded here") for column in row if (at := self._told.get(column)) is not None)
+                problems.error(
+                    "FKG216",
+                    span,
+                    f"`{one[0].name}` and `{other[0].name}` are compared as they stand, but elsewhere in {one[1].text} and {other[1].text}",
+                    f"declare their units: `signal {quoted(one[0].name)} in {one[1].text}`",
+                    related,
+                )
+                break
 
     def told(self, column: int) -> Unit | None:
         """The unit that an earlier comparison gave the column."""
@@ -123,10 +152,11 @@ class Book:
             "FKG216",
             span,
             f"`{entry.name}` is compared with {unit.text} here and with {entry.unit.text if entry.unit else ''} elsewhere",
-            f"declare its unit: `signal {_quoted(entry.name)} in ...`",
+            f"declare its unit: `signal {quoted(entry.name)} in ...`",
             related,
         )
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as a rule file writes it."""
     return name if name.isidentifier() else f"`{name}`"

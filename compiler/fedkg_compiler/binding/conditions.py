@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -19,6 +20,9 @@ from fedkg_compiler.binding.units import PRESSURE, Unit, same_dimension
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.syntax.tree import AllOf, AnyOf, Comparison, Condition, IfThen, IsClass, Monotone, Negation, OnlyAfter, Temporal, Until
+
+ABSOLUTE = frozenset({"bara", "bar(a)", "bar_a", "psia", "atm"})
+"""Pressures that nobody writes for a gauge's."""
 
 
 def condition(node: Condition, scope: Scope) -> Formula | None:
@@ -65,14 +69,16 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values) or (node.tolerance is not None and tolerance is None):
         return None
-    unit = comparison_unit(known)
-    if unit is not None and not _comparable(known, unit, scope):
+    unit = comparison_unit(known) or (tolerance.unit if tolerance is not None else None)
+    if unit is not None and any(value.unit is not None for value in known) and not _comparable(known, unit, scope):
         return None
     slack = None
     if tolerance is not None:
         slack = _tolerance(tolerance, unit, scope)
         if slack is None:
             return None
+    if unit is None:
+        scope.book.compare_bare([columns for value in known if isinstance(value, Moving) for columns in value.bare], node.span)
     _ask_about_gauges(known, unit, scope)
     scope.compared.append(unit.text if unit else "")
     sides = [in_unit(value, unit, scope) for value in known]
@@ -115,7 +121,7 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
                 "FKG215",
                 point.span,
                 f"a difference is compared with a point on a scale: this is in {point.unit.text if point.unit else ''}",
-                f"a difference is in {point.unit.step_text if point.unit else ''}: write that unit",
+                f"write the difference in {point.unit.step_text}, or say that its numbers are in {point.unit.text}" if point.unit else "",
                 (Related(span=step.span, message="this is a difference"),),
             )
             fine = False
@@ -131,13 +137,11 @@ def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
         scope.problems.error("FKG227", value.span, "a tolerance is not negative")
         return None
     step = None if unit is None else unit.step()
-    if value.unit is not None and step is not None:
-        given = value.unit.step()
-        if not same_dimension(given, step):
-            scope.problems.error("FKG213", value.span, f"a tolerance in `{value.unit.text}` does not fit a comparison in `{step.text}`")
-            return None
-        value = in_unit(Fixed(values=value.values, unit=given, span=value.span), step, scope)
-    return term_of(value, scope)
+    given = None if value.unit is None else value.unit.step()
+    if given is not None and step is not None and not same_dimension(given, step):
+        scope.problems.error("FKG213", value.span, f"a tolerance in `{given.text}` does not fit a comparison in `{step.text}`")
+        return None
+    return term_of(in_unit(replace(value, unit=given), step, scope), scope)
 
 
 def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) -> None:
@@ -148,12 +152,11 @@ def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) 
         return
     for value in values:
         plain = value.unit
-        if plain is not None and not plain.affine and not plain.difference and not plain.text.endswith("a"):
+        if plain is not None and not plain.affine and not plain.difference and plain.text not in ABSOLUTE:
+            absolute = "psia" if plain.text == "psi" else "bara"
             scope.problems.warning(
                 "FKG219",
                 value.span,
                 f"`{plain.text}` beside `{gauge.text}` is taken as an absolute pressure",
-                f"write {gauge.text} if it is above the surroundings; `{plain.text}a` says that it is absolute"
-                if plain.text in ("bar", "psi")
-                else "",
+                f"write {gauge.text} if it is above the surroundings; `{absolute}` says that it is absolute",
             )

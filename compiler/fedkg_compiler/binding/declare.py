@@ -58,7 +58,7 @@ def gather(files: Sequence[RuleFile], properties: Properties, names: Names, prob
                             column=statement.column.text if statement.column else statement.name.text,
                             place=statement.name.span,
                         )
-                        if len(names.labels[statement.name.text].classes) == 1:
+                        if len(statement.classes) == 1:
                             message = f"the label `{statement.name.text}` has one class: nothing is left to predict"
                             problems.error("FKG229", statement.name.span, message, "name all classes: classes A, B, C")
                 case Rule():
@@ -66,11 +66,32 @@ def gather(files: Sequence[RuleFile], properties: Properties, names: Names, prob
                 case Timeline():
                     _timeline(statement, first, names, problems)
                 case RowsAre():
-                    names.rows_class = properties.get(statement.term.span)
+                    if _is_only("what the rows are", statement, first, problems):
+                        names.rows_class = properties.get(statement.term.span)
                 case Use(rules=False) | Prefix():
                     pass
                 case _:
                     refuse_statement(statement, names, problems)
+    _one_unit_each(names, problems)
+
+
+def _one_unit_each(names: Names, problems: Problems) -> None:
+    """Signals that read the same column must agree in its unit: its cells are in one."""
+    first: dict[str, tuple[DeclaredSignal, Unit]] = {}
+    for signal in names.signals.values():
+        header = signal.column or (signal.name if signal.property is None and not signal.family else "")
+        if not header or signal.unit is None:
+            continue
+        other, unit = first.setdefault(header, (signal, signal.unit))
+        if unit.text == signal.unit.text or (same_dimension(unit, signal.unit) and conversion(signal.unit, unit).one(1.0) == 1.0):
+            continue
+        problems.error(
+            "FKG216",
+            signal.place,
+            f"`{signal.name}` has the column `{header}` in {signal.unit.text}, `{other.name}` in {unit.text}",
+            "the cells of a column are in one unit: declare it once, and convert in the rules, which know units",
+            (Related(span=other.place, message="declared here"),),
+        )
 
 
 def _prefix(statement: Prefix, names: Names, problems: Problems) -> None:
@@ -175,17 +196,24 @@ def _rule(statement: Rule, file: RuleFile, rules: dict[str, Rule], names: Names,
 
 
 def _timeline(statement: Timeline, first: dict[str, Statement], names: Names, problems: Problems) -> None:
-    known = first.setdefault("timeline ", statement)
-    if known is not statement:
-        if known.span.file == statement.span.file or _bare(known) != _bare(statement):
-            related = (Related(span=known.span, message="first declared here"),)
-            problems.error("FKG203", statement.span, "the timeline is declared twice", "keep one of the two", related)
+    if not _is_only("the timeline", statement, first, problems):
         return
     names.timing = Timing(
         step=None if statement.step is None else seconds(statement.step, problems),
         time=statement.time.text if statement.time else None,
         trace=statement.trace.text if statement.trace else None,
     )
+
+
+def _is_only(what: str, statement: Statement, first: dict[str, Statement], problems: Problems) -> bool:
+    """Whether this is the first of a statement that there is once; the same in a second file is no mistake."""
+    known = first.setdefault(f"{what} ", statement)
+    if known is statement:
+        return True
+    if known.span.file == statement.span.file or _bare(known) != _bare(statement):
+        related = (Related(span=known.span, message="first declared here"),)
+        problems.error("FKG203", statement.span, f"{what} is declared twice", "keep one of the two", related)
+    return False
 
 
 def seconds(quantity: Quantity, problems: Problems) -> float | None:

@@ -5,8 +5,8 @@ Letter: R rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 
 from fedkg_compiler.diagnostics.record import Span
 
@@ -31,6 +31,11 @@ class Cell:
     row: bool = False
     category: str = ""
     key: tuple[str, str] | None = None
+
+    @property
+    def meaning(self) -> Hashable:
+        """What tells it from other values: not how its number is written."""
+        return self.number, self.unit, self.iri, self.row, self.category or ("" if self.number is not None else self.text)
 
 
 def _numbered(row: int) -> str:
@@ -62,6 +67,27 @@ class Environment:
     def name(self, row: int) -> str:
         """How to name row `row` of this (part of an) environment."""
         return self.where(self.origin[row] if self.origin else row)
+
+    def distinct(self) -> Environment:
+        """The environment without rows that repeat an earlier one, as SELECT DISTINCT gives them."""
+        first: dict[Hashable, int] = {}
+        for i in range(self.rows):
+            row = tuple(None if (cell := column[i]) is None else cell.meaning for column in self.cells.values())
+            first.setdefault((row, self.units[i] if self.units else ""), i)
+        return self if len(first) == self.rows else self.take(list(first.values()))
+
+    def in_its_units(self) -> Environment:
+        """The environment whose bare numbers are in the units of the sheet's unit column."""
+        if not self.units:
+            return self
+        cells = {
+            name: tuple(
+                replace(cell, unit=unit) if cell is not None and cell.number is not None and not cell.unit else cell
+                for cell, unit in zip(column, self.units, strict=True)
+            )
+            for name, column in self.cells.items()
+        }
+        return replace(self, cells=cells)
 
     def take(self, rows: Sequence[int]) -> Environment:
         """The environment with some of its rows."""

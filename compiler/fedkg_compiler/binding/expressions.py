@@ -11,20 +11,23 @@ import numpy as np
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
 from fedkg_compiler.binding.declare import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
+from fedkg_compiler.binding.lookup import names_in
 from fedkg_compiler.binding.reading import Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.staged import refuse
 from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
-from fedkg_compiler.binding.units import NUMBER
+from fedkg_compiler.binding.units import ANGLE, NUMBER
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.nearest import did_you_mean
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Quantity, Raised, Reference, Variable
+from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Quantity, Raised, Reference, Tree, Variable
 
 
 def bind(node: Expression, scope: Scope) -> Value | None:
     """The value of an expression; None where something in it is wrong, which has been said."""
     match node:
+        case Quantity() if not math.isfinite(node.value):
+            return None  # said by the parser
         case Quantity():
             unit = unit_of(node.unit, scope.problems)
             if node.unit is not None and unit is None:
@@ -63,16 +66,34 @@ def _arithmetic(node: Arithmetic, scope: Scope) -> Value | None:
         case "+" | "-":
             return add(left, right, node.op, node.span, scope)
         case "*":
+            _turns_twice(node, left, right, scope)
             return multiply(left, right, node.span, scope)
         case "/":
             return divide(left, right, node.span, scope)
+
+
+def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> None:
+    """Warn of `pi` times a speed in revolutions, which count 2 pi each by themselves."""
+    for side, other in ((node.left, right), (node.right, left)):
+        if other.unit is None or not other.unit.exponent(ANGLE) or not any(_is_pi(part, scope) for part in names_in(side)):
+            continue
+        scope.problems.warning(
+            "FKG239",
+            node.span,
+            f"`{other.unit.text}` counts revolutions, which are 2 pi radians each by themselves: `pi` counts them again",
+            "leave out `2 * pi` (for a circumference write the radius), or declare the speed in 1/min and multiply it by `pi` first",
+        )
+
+
+def _is_pi(node: Tree, scope: Scope) -> bool:
+    return isinstance(node, Reference) and node.name == "pi" and not node.quoted and ("pi", "") not in scope.readings.found
 
 
 def _reference(node: Reference, scope: Scope) -> Value | None:
     reading = scope.readings.get(node.name)
     if reading is not None:
         return moving(reading, (node.name, ""), node.span, scope)
-    if node.name == "pi" and ("pi", "") not in scope.readings.found:
+    if _is_pi(node, scope):
         return Fixed(values=np.full(scope.rows.count, math.pi), unit=NUMBER, span=node.span)
     if node.name in scope.names.labels:
         message = f"`{node.name}` is a label: it has classes, and a number is needed here"
@@ -116,6 +137,11 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
             shown = f" ({cell.text})" if cell is not None else ""
             where = "" if cell is not None and cell.iri else f" in {environment.name(i)}"
             scope.problems.error("FKG208", span, f"?{name} is {what}{shown}{where}, and a number is needed here")
+            return None
+        if not math.isfinite(cell.number):
+            scope.problems.error(
+                "FKG228", span, f"?{name} is not finite ({cell.text}) in {environment.name(i)}", "leave a limit that does not limit empty"
+            )
             return None
     values = np.array([cell.number for cell in cells if cell is not None], dtype=np.float64)
     text = cells[0].unit if cells and cells[0] is not None else ""

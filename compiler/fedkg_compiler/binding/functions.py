@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, tuple[Function, int, Callable[..., Array]]] = {
 """Name to the pack's function, the least number of arguments (2: or more), and what it does to numbers known at compile time."""
 
 _ANGLES = ("sin", "cos", "tan")
+_SAME_KIND = ("min", "max", "abs", "floor", "ceil", "round")
 _PLAIN = ("exp", "log", "tanh")
 
 
@@ -68,9 +69,7 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
     if len(known) < len(terms):
         return None
     bare = tuple(columns for value in values if isinstance(value, Moving) for columns in value.bare)
-    return Moving(
-        term=Call(function=function, args=known), unit=unit, span=node.span, bare=bare if function in ("min", "max", "abs") else ()
-    )
+    return Moving(term=Call(function=function, args=known), unit=unit, span=node.span, bare=bare if function in _SAME_KIND else ())
 
 
 def _fit(function: Function, args: Sequence[Value], scope: Scope) -> tuple[list[Value], Unit | None] | None:

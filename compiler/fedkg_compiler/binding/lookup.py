@@ -11,7 +11,7 @@ from fedkg_compiler.binding.places import Sources, family_places, header_place, 
 from fedkg_compiler.binding.reading import Reading, Readings
 from fedkg_compiler.diagnostics.nearest import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.syntax.tree import Aggregate, Apply, Condition, Head, IsClass, Monotone, Reference, Tree, Variable
+from fedkg_compiler.syntax.tree import Aggregate, Apply, Condition, Head, IsClass, Monotone, Reference, Tree, Variable, Word
 
 Key = tuple[str, str]
 VALUE = "value"
@@ -30,11 +30,18 @@ OTHER_NAMES = {
 """What functions are called elsewhere."""
 
 
+ENDLESS = frozenset({"inf", "infinity", "nan"})
+"""Numbers elsewhere that limit nothing."""
+
+
 def look_up(formula: Condition, environment: Environment, sources: Sources) -> Readings:
     """The readings of all names in a formula; what is wrong with a name is said where it first stands."""
     found: dict[Key, Reading | None] = {}
+    headers: dict[str, str] = {}
     for node in names_in(formula):
         match node:
+            case Reference(name="pi", quoted=False) if "pi" not in sources.names.signals:
+                pass  # the number
             case Reference():
                 _enter(found, (node.name, ""), _plain(node, sources), environment)
             case Apply():
@@ -48,7 +55,20 @@ def look_up(formula: Condition, environment: Environment, sources: Sources) -> R
                     _apply(Apply(span=feature.span, name=feature.name, args=(arg,)), environment, sources, found)
             case _:
                 pass
-    return Readings(found=found)
+        if isinstance(node, Monotone) and node.group is not None and (header := _group_header(node.group, sources)) is not None:
+            headers[node.group.text] = header
+    return Readings(found=found, headers=headers)
+
+
+def _group_header(group: Word, sources: Sources) -> str | None:
+    """The header of the column after `per`: that of a signal or label, else the word as it stands."""
+    names, name = sources.names, group.text
+    if name in names.labels:
+        return names.labels[name].column
+    if name not in names.signals:
+        return None if name in names.broken else name
+    place = _plain(Reference(span=group.span, name=name), sources)
+    return None if place is None or place.places[0].column < 0 else sources.book.columns[place.places[0].column].source
 
 
 def names_in(tree: Tree) -> Iterator[Tree]:
@@ -80,11 +100,16 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
             )
             return None
         return Reading(name=name, places=(plain_place(signal, sources, node.span),))
-    if name in names.broken or name in names.labels or (name == "pi" and not node.quoted):
+    if name in names.broken or name in names.labels:
         return None
     if node.quoted or names.open:
-        return Reading(name=name, places=(header_place(name, sources),))
+        return Reading(name=name, places=(header_place(name, sources, node.span),))
     if not sources.problems.fresh(f"undeclared {name}", node.span):
+        return None
+    if name.casefold() in ENDLESS:
+        sources.problems.error(
+            "FKG200", node.span, f"there is no number `{name}`", "leave out the side of a comparison that does not limit"
+        )
         return None
     header = f", or write the header of its column as it is: `` `{name}` ``"
     near = did_you_mean(name, names.known())

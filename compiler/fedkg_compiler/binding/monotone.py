@@ -55,12 +55,16 @@ def _predicts(formula: Formula) -> bool:
 
 
 def _previous(node: Monotone, scope: Scope) -> View | None:
-    group = None
-    if node.group is not None:
-        signal = scope.names.signals.get(node.group.text)
-        group = (signal.column or signal.name) if signal is not None and not signal.family else node.group.text
-    view = scope.book.view(BookView(kind="previous", group=group))
-    return View(key=f"previous {group or ''}", ids=np.full(scope.rows.count, view, dtype=np.int64))
+    """The view of the row before: among those of the group, and of the entities that select the table rows."""
+    group = () if node.group is None else (scope.readings.headers.get(node.group.text),)
+    if None in group:
+        return None
+    views = [
+        BookView(kind="previous", groups=tuple(dict.fromkeys([*(header for header in group if header), *(header for header, _ in keys)])))
+        for keys in scope.keys
+    ]
+    key = f"previous {node.group.text if node.group else ''}"
+    return View(key=key, ids=np.array([scope.book.view(view) for view in views], dtype=np.int64))
 
 
 def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
@@ -76,6 +80,10 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
         return None
     reading = scope.readings.get(name, variable)
     if reading is None:
+        if name in scope.names.labels:
+            scope.problems.error(
+                "FKG225", feature.span, f"`{name}` is a label, which is predicted: only a signal of the data can be raised"
+            )
         return None
     if reading.role == "output":
         scope.problems.error("FKG225", feature.span, f"`{name}` is predicted: only a signal of the data can be raised")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fedkg_compiler.binding.book import Book, BookColumn
+from fedkg_compiler.binding.book import Book, BookColumn, quoted
 from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.names import DeclaredSignal, Names
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.reading import NOWHERE, Place
 from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
-from fedkg_compiler.binding.units import Unit, conversion, same_dimension
+from fedkg_compiler.binding.units import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.terms import ColumnFact, local_name
 
@@ -59,11 +59,26 @@ def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
     return _place(signal, signal.name, header, unit, sources, span)
 
 
-def header_place(header: str, sources: Sources) -> Place:
-    """The place of a table header that no statement declares."""
+def header_place(header: str, sources: Sources, span: Span) -> Place:
+    """The place of a table header as it stands: with the unit of a signal that is read from it, where there is one."""
+    for signal in sources.names.signals.values():
+        place = _of_signal(signal, header, sources, span)
+        if place is not None:
+            return place
     column = sources.book.column(BookColumn(name=header, source=header, declared=False))
     unit = sources.book.told(column)
     return Place(column=column, stored=unit, spoken=unit)
+
+
+def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span) -> Place | None:
+    if signal.column is not None:
+        return _place(signal, signal.name, header, None, sources, span) if signal.column == header else None
+    facts = [] if signal.property is None else [fact for fact in sources.columns_of(signal.property, None) if fact.column == header]
+    if not facts:
+        return None
+    entity = next((fact.entity for fact in facts if fact.entity is not None), None)
+    name = _column_name(signal, header, entity, sources)[0] if signal.family and entity is not None else signal.name
+    return _place(signal, name, header, facts[0].unit, sources, span)
 
 
 def family_places(signal: DeclaredSignal, cells: Sequence[Cell | None], sources: Sources, span: Span) -> tuple[Place, ...]:
@@ -88,7 +103,27 @@ def family_places(signal: DeclaredSignal, cells: Sequence[Cell | None], sources:
             "give the entity's sensor an `fkg:column`, or tell which table rows are about it with `fkg:keyColumn` (and `fkg:keyValue`)",
             (Related(span=signal.place, message="declared here"),),
         )
+    _tell_whose(signal, known, sources, span)
     return tuple(places)
+
+
+def _tell_whose(signal: DeclaredSignal, known: Mapping[str, Place], sources: Sources, span: Span) -> None:
+    """Complain of a column that the sensors of several entities share, where nothing tells whose row is whose."""
+    sharing: dict[int, list[str]] = {}
+    for entity, place in known.items():
+        if entity and place.column >= 0 and place.key is None:
+            sharing.setdefault(place.column, []).append(entity)
+    for column, entities in sharing.items():
+        header = sources.book.columns[column].source
+        facts = [fact for entity in entities for fact in sources.columns_of(signal.property or "", entity)]
+        if len({fact.sensor for fact in facts if fact.column == header}) > 1:
+            sources.problems.error(
+                "FKG207",
+                span,
+                f"`{signal.name}` of {local_name(entities[0])} and of {local_name(entities[1])} stand in one column, `{header}`",
+                "tell which table rows are about each of them with `fkg:keyColumn` (and `fkg:keyValue`)",
+                (Related(span=signal.place, message="declared here"),),
+            )
 
 
 def value_places(cells: Sequence[Cell | None], units: Sequence[str], sources: Sources, span: Span) -> tuple[Place, ...]:
@@ -108,7 +143,7 @@ def value_places(cells: Sequence[Cell | None], units: Sequence[str], sources: So
 
 def _tag_place(tag: str, sources: Sources, span: Span) -> Place:
     signal = sources.names.signals.get(tag) or sources.names.by_header(tag)
-    return plain_place(signal, sources, span) if signal is not None and not signal.family else header_place(tag, sources)
+    return plain_place(signal, sources, span) if signal is not None and not signal.family else header_place(tag, sources, span)
 
 
 def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) -> Place:
@@ -118,11 +153,16 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
         sources.problems.error("FKG211", span, f"the sheet gives `{tag}` the unit `{text}`, which {unit.reason}", _instead(unit))
         return NOWHERE
     if place.stored is None:
-        entry = sources.book.columns[place.column]
-        sources.book.columns[place.column] = replace(entry, unit=unit)
+        sources.book.tell_by_sheet(place.column, unit, span)
         return replace(place, stored=unit, spoken=unit)
     if not same_dimension(place.stored, unit):
         sources.problems.error("FKG213", span, f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`")
+        return NOWHERE
+    if sources.book.told_at(place.column) is not None and not same_scale(place.stored, unit):
+        message = (
+            f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in `{place.stored.text}`: in which is its column?"
+        )
+        sources.problems.error("FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`")
         return NOWHERE
     return replace(place, spoken=unit)
 

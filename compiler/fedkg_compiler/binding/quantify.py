@@ -29,6 +29,8 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets, te
         return Environment(rows=1, cells={})
     variables = [word.text for word in quantifier.variables]
     source = quantifier.source
+    if len(set(variables)) < len(variables):  # said by the parser
+        return unknown(variables, quantifier.span)
     match source:
         case Pattern():
             environment = _pattern(source, variables, sources, texts)
@@ -52,7 +54,7 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets, te
             "load the graph that has the facts, or mend the pattern" if not isinstance(source, InTable) else "",
         )
         return unknown(variables, quantifier.span)
-    return environment
+    return environment.distinct()
 
 
 def _pattern(source: Pattern, variables: list[str], sources: Sources, texts: dict[str, str]) -> Environment | None:
@@ -61,7 +63,7 @@ def _pattern(source: Pattern, variables: list[str], sources: Sources, texts: dic
     rows, problems = sources.graph.select(source.text, variables, span=source.span)
     said = fresh(problems, sources.names, texts)
     sources.problems.add(said)
-    if any(problem.severity == "error" for problem in problems):
+    if any(problem.severity == "error" for problem in problems) or (not rows and _unheard_of(said)):
         return None
     known: dict[RdfTerm, Cell] = {}
     cells = [tuple(None if term is None else _cell(term, sources, known) for term in row) for row in rows]
@@ -122,15 +124,38 @@ def _class(source: InClass, quantifier: Quantifier, variables: list[str], source
     if sources.graph is None:
         return None
     iri, problems = sources.graph.resolve(source.term.text, source.term.form, source.term.span)
-    sources.problems.add(fresh(problems, sources.names, texts))
+    said = fresh(problems, sources.names, texts)
+    sources.problems.add(said)
     if iri is None:
         return None
     if iri == sources.names.rows_class:
         return Environment(rows=1, cells={variables[0]: (Cell(text="", row=True),)}, span=source.span)
     cells = tuple(_entity(member, sources) for member in sources.graph.instances(iri))
+    if not cells and (_unheard_of(said) or _is_no_class(iri, source, sources)):
+        return None
     return Environment(
         rows=len(cells), cells={variables[0]: cells}, span=source.span, where=partial(_describe, [(cell,) for cell in cells])
     )
+
+
+def _unheard_of(said: Sequence[Diagnostic]) -> bool:
+    """Whether the graph knows nothing of a term, which explains that nothing fits."""
+    return any(item.code == "FKG112" for item in said)
+
+
+def _is_no_class(iri: str, source: InClass, sources: Sources) -> bool:
+    """Whether the term after `in class` is something else, which is said."""
+    if sources.graph is None or iri.startswith("_:"):
+        return False
+    written = source.term.text
+    for pattern, what, advice in (
+        (f"?a <{iri}> ?b", "a property", f"ask for what has it: for ?x, ?y where {{ ?x {written} ?y }}"),
+        (f"<{iri}> a ?b . FILTER(isIRI(?b) && ?b != rdfs:Class && ?b != owl:Class)", "one thing", "name the class that it is in"),
+    ):
+        if sources.graph.select(pattern, ["b"], span=source.span)[0]:
+            sources.problems.error("FKG176", source.term.span, f"`{written}` is {what}, not a class", advice)
+            return True
+    return False
 
 
 def fresh(diagnostics: tuple[Diagnostic, ...], names: Names, texts: dict[str, str]) -> list[Diagnostic]:

@@ -62,9 +62,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """The readings of one rule by name and variable ("" for a plain name); None where the name is wrong (that has been said)."""
+    """The readings of one rule.
+
+    Attributes:
+        found: by name and variable ("" for a plain name); None where the name is wrong (that has been said).
+        headers: of the columns after `per`, by name.
+    """
 
     found: dict[tuple[str, str], Reading | None] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
 
     def get(self, name: str, variable: str = "") -> Reading | None:
         """The reading of ``name(?variable)``."""
@@ -72,4 +78,5 @@ class Readings:
 
     def take(self, rows: Sequence[int]) -> Readings:
         """The readings of some of the rows."""
-        return Readings(found={key: None if reading is None else reading.take(rows) for key, reading in self.found.items()})
+        found = {key: None if reading is None else reading.take(rows) for key, reading in self.found.items()}
+        return Readings(found=found, headers=self.headers)

@@ -13,7 +13,7 @@ import numpy as np
 from fedkg.pack import Formula
 from fedkg_compiler.binding.conditions import condition
 from fedkg_compiler.binding.environment import Cell, Environment
-from fedkg_compiler.binding.lookup import look_up, names_in, variables_in
+from fedkg_compiler.binding.lookup import VALUE, look_up, names_in, variables_in
 from fedkg_compiler.binding.names import FileRule
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
@@ -25,7 +25,7 @@ from fedkg_compiler.binding.sheet import Sheets
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.passes.hard import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
-from fedkg_compiler.syntax.tree import Condition, IsClass
+from fedkg_compiler.syntax.tree import Apply, Condition, IsClass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,6 +50,8 @@ def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, texts: dict[str,
     """The bound rows of a rule; [] where it is wrong or holds for nothing, which has been said."""
     tree, problems = rule.rule, sources.problems
     environment = quantify(tree.quantifier, sources, sheets, texts)
+    if not any(isinstance(node, Apply) and node.name.text == VALUE for node in names_in(tree.formula)):
+        environment = environment.in_its_units()
     readings = look_up(tree.formula, environment, sources)
     numbers, used = variables_in(tree.formula)
     note_unused(tree.quantifier, environment, used, problems)
@@ -64,6 +66,7 @@ def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, texts: dict[str,
         if formula is None:
             continue
         part = _bind_part(rule, formula, environment.take(rows), readings.take(rows), sources)
+        assert part is not None or problems.failed, f"the rule `{tree.name.text}` would be left out without a word"
         if part is not None:
             bound.append(part)
     if any(not part.rows.slots for part in bound):
@@ -120,6 +123,7 @@ def _bind_part(rule: FileRule, formula: Condition, environment: Environment, rea
         book=sources.book,
         problems=sources.problems,
         view=View(key="base", ids=np.zeros(environment.rows, dtype=np.int64)),
+        keys=_keys(rule, environment, readings, sources.problems),
         compared=[],
     )
     bound = condition(formula, scope)
@@ -134,7 +138,7 @@ def _bind_part(rule: FileRule, formula: Condition, environment: Environment, rea
         rule=rule,
         formula=bound,
         rows=rows,
-        keys=_keys(rule, environment, readings, sources.problems),
+        keys=scope.keys,
         entities=tuple(_entity(environment, i) for i in range(environment.rows)),
         unit=units.pop() if len(units) == 1 else "",
     )
@@ -144,8 +148,8 @@ def _keys(rule: FileRule, environment: Environment, readings: Readings, problems
     """What selects the table rows of each bank row: the keys of the entities it is about.
 
     Signals that entities share demand their keys, which must not contradict each other. The other entities of the quantifier select too,
-    except those that the formula itself compares with a category (``variant is ?v``), and those that would contradict each other. Where
-    every signal has a column of its own entity, nothing needs to be selected.
+    except those that the formula itself compares with a category (``variant is ?v``). Where two of them contradict each other and no signal
+    decides, neither selects, which is said. Where every signal has a column of its own entity, nothing needs to be selected.
     """
     compared = {node.value.text for node in names_in(rule.rule.formula) if isinstance(node, IsClass) and node.form == "variable"}
     others = [cells for name, cells in environment.cells.items() if name not in compared]
@@ -170,6 +174,14 @@ def _keys(rule: FileRule, environment: Environment, readings: Readings, problems
         for header, texts in offered.items():
             if len(texts) == 1:
                 selected.setdefault(header, *texts)
+            elif header not in selected:
+                one, two = sorted(texts)[:2]
+                problems.warning(
+                    "FKG231",
+                    rule.rule.name.span,
+                    f"column `{header}` tells which table rows are about {one}, and which about {two}: the rule is checked on all rows",
+                    "read a signal of the entity that is meant, as in torque(?machine), or leave the other one out of the variables",
+                )
         result.append(tuple(sorted(selected.items())))
     return tuple(result)
 

@@ -28,7 +28,12 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Names, values and columns of one rule; `compared` gathers the units in which its comparisons are made."""
+    """Names, values and columns of one rule.
+
+    Attributes:
+        keys: for each of R rows, the headers and texts that select its table rows.
+        compared: gathers the units in which comparisons are made.
+    """
 
     names: Names
     environment: Environment
@@ -37,6 +42,7 @@ class Scope:
     book: Book
     problems: Problems
     view: View
+    keys: tuple[tuple[tuple[str, str], ...], ...]
     compared: list[str]
 
     def where(self, row: int) -> str:

@@ -49,6 +49,9 @@ class Sheets:
 
 def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets) -> Environment | None:
     """One row for each row of the sheet; None, with a problem, where the sheet or a column is missing."""
+    if not path.text.strip():
+        sources.problems.error("FKG170", path.span, "this sheet has no name", 'write which file it is: in table "limits.csv"')
+        return None
     folder = sources.names.folders.get(path.span.file, Path())
     table = sheets.read(folder / path.text)
     if isinstance(table, FedkgError):
@@ -84,6 +87,8 @@ def _without_path(message: str, path: Path, short: str) -> str:
 
 def _help(folder: Path, name: str) -> str:
     try:
+        if (folder / name).exists():
+            return "a sheet is a CSV, TSV, Parquet or xlsx file with its headers in the first row"
         near = nearest(name, [path.name for path in (folder / name).parent.iterdir() if path.is_file()])
     except OSError:
         near = None

@@ -104,6 +104,7 @@ ATOMS: dict[str, Atom] = {
     "S": (Fraction(1), 0, _CONDUCTANCE),
     # temperature
     "K": (Fraction(1), 0, _HEAT),
+    "degR": (Fraction(5, 9), 0, _HEAT),
     # amount, light
     "mol": (Fraction(1), 0, {"amount": 1}),
     "cd": (Fraction(1), 0, {"light": 1}),
@@ -147,8 +148,8 @@ AFFINE: dict[str, tuple[Fraction, Fraction, dict[str, int], str]] = {
     "degC": (Fraction(1), Fraction("273.15"), _HEAT, "K"),
     "°C": (Fraction(1), Fraction("273.15"), _HEAT, "K"),
     "Celsius": (Fraction(1), Fraction("273.15"), _HEAT, "K"),
-    "degF": (Fraction(5, 9), Fraction("459.67") * Fraction(5, 9), _HEAT, "degF"),
-    "°F": (Fraction(5, 9), Fraction("459.67") * Fraction(5, 9), _HEAT, "degF"),
+    "degF": (Fraction(5, 9), Fraction("459.67") * Fraction(5, 9), _HEAT, "degR"),
+    "°F": (Fraction(5, 9), Fraction("459.67") * Fraction(5, 9), _HEAT, "degR"),
     "barg": (Fraction(100000), Fraction(101325), _PRESSURE, "bar"),
     "bar(g)": (Fraction(100000), Fraction(101325), _PRESSURE, "bar"),
     "barü": (Fraction(100000), Fraction(101325), _PRESSURE, "bar"),

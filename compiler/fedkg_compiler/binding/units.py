@@ -19,6 +19,7 @@ Dimension = tuple[tuple[str, Fraction], ...]
 
 ENERGY: Dimension = (("length", Fraction(2)), ("mass", Fraction(1)), ("time", Fraction(-2)))
 PRESSURE: Dimension = (("length", Fraction(-1)), ("mass", Fraction(1)), ("time", Fraction(-2)))
+POWER: Dimension = (("length", Fraction(2)), ("mass", Fraction(1)), ("time", Fraction(-3)))
 TEMPERATURE: Dimension = (("temperature", Fraction(1)),)
 RATE: Dimension = (("time", Fraction(-1)),)
 ANGLE = "angle"
@@ -33,10 +34,11 @@ class Unit:
         factor, turns: one of it is ``factor * pi**turns`` base units.
         dimension: what it measures.
         zero: where its zero lies, in base units: 273.15 for degC, 101325 for barg.
-        step_text: the unit of a difference where `zero` is not 0: ``K`` for degC, ``bar`` for barg.
+        step_text: the unit of a difference where `zero` is not 0: ``K`` for degC, ``degR`` for degF, ``bar`` for barg.
         difference: it is known to measure a difference of temperatures or of pressures, not a point on the scale.
         moment: a force times a length written as such (``N.m``), which is a torque rather than an energy (``J``).
         count: a rate that may count revolutions: written ``1/min`` and the like.
+        derived: it came out of a product, a quotient or a power: nobody wrote it.
     """
 
     text: str
@@ -48,6 +50,7 @@ class Unit:
     difference: bool = False
     moment: bool = False
     count: bool = False
+    derived: bool = False
 
     @property
     def affine(self) -> bool:
@@ -97,6 +100,9 @@ class Conversion:
         return float(Fraction(repr(value)) * self.factor + self.shift)
 
 
+SAME = Conversion(factor=Fraction(1), turns=0, shift=Fraction(0))
+
+
 def same_dimension(a: Unit, b: Unit) -> bool:
     """Whether values in `a` can be expressed in `b`; an angle that was multiplied into a mechanical quantity does not stand in the way."""
     return _without_angle(a) == _without_angle(b) and (bool(_without_angle(a)) or a.exponent(ANGLE) == b.exponent(ANGLE))
@@ -111,6 +117,8 @@ def conversion(source: Unit, target: Unit) -> Conversion:
     Raises:
         ValueError: when they measure different things.
     """
+    if source is target:
+        return SAME
     if not same_dimension(source, target):
         raise ValueError(f"{source.text} and {target.text} measure different things")
     factor, turns = source.factor / target.factor, source.turns - target.turns
@@ -146,7 +154,7 @@ def power(a: Unit, exponent: Fraction) -> Unit:
         factor, turns = Fraction(repr((float(a.factor) * math.pi**a.turns) ** float(exponent))), 0
     dimension = tuple((name, value * exponent) for name, value in a.dimension if value * exponent)
     base = f"({a.text})" if any(mark in a.text for mark in "./") else a.text
-    return Unit(text=f"{base}^{exponent}" if a.text else "", factor=factor, turns=turns, dimension=dimension)
+    return Unit(text=f"{base}^{exponent}" if a.text else "", factor=factor, turns=turns, dimension=dimension, derived=bool(dimension))
 
 
 def as_revolutions(a: Unit) -> Unit:
@@ -168,7 +176,7 @@ def _product(text: str, a: Unit, b: Unit, sign: int) -> Unit:
     turns = a.turns + sign * b.turns
     if not dimension and factor == 1 and turns == 0:
         text = ""
-    return Unit(text=text, factor=factor, turns=turns, dimension=dimension)
+    return Unit(text=text, factor=factor, turns=turns, dimension=dimension, derived=bool(dimension))
 
 
 def _factor_text(a: Unit) -> str:

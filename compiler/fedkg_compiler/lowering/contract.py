@@ -74,16 +74,11 @@ def _column(book: Book, i: int, name: str) -> Column:
     )
 
 
-def _view_order(book: Book, columns: dict[int, int], i: int) -> tuple[int, str, int, float]:
+def _view_order(book: Book, columns: dict[int, int], i: int) -> tuple[int, tuple[str, ...], int, float]:
     view = book.views[i]
-    return (
-        ("base", "previous", "raised").index(view.kind),
-        view.group or "",
-        -1 if view.column is None else columns[view.column],
-        view.delta,
-    )
+    return (("base", "previous", "raised").index(view.kind), view.groups, -1 if view.column is None else columns[view.column], view.delta)
 
 
 def _view(book: Book, columns: dict[int, int], i: int) -> View:
     view = book.views[i]
-    return View(kind=view.kind, group=view.group, column=None if view.column is None else columns[view.column], delta=view.delta)
+    return View(kind=view.kind, groups=view.groups, column=None if view.column is None else columns[view.column], delta=view.delta)

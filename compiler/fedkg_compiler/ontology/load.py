@@ -53,7 +53,7 @@ def load_graph(
     prefixes: Mapping[str, tuple[str, Span]],
     files: Sequence[Path],
     *,
-    beside: Path | None = None,
+    beside: Mapping[str, Path] | None = None,
     catalog: Catalog | None = None,
     text_graphs: Sequence[tuple[str, str]] = (),
 ) -> tuple[Graph, tuple[Diagnostic, ...], tuple[Source, ...]]:
@@ -63,7 +63,7 @@ def load_graph(
         uses: the words after `use`, with their places: names of the catalogue, else of files beside the rule file.
         prefixes: as the rule file declares them: prefix to (IRI, place); they go before those that `use` brings.
         files: the user's graphs. text_graphs: further ones as (name, Turtle).
-        beside: the folder of the rule file. catalog: default: the one that ships, with the user's additions.
+        beside: the folder of each rule file, by its name in places. catalog: default: the one that ships, with the user's additions.
 
     The order of files and uses changes nothing but the order of diagnostics.
     """
@@ -72,7 +72,7 @@ def load_graph(
         if entry.always:
             _load_named(loading, entry.name)
     for name, span in uses:
-        _use(loading, name, span, beside)
+        _use(loading, name, span, (beside or {}).get(span.file))
     for path in files:
         _load_file(loading, path)
     for name, text in text_graphs:

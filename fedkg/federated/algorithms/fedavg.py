@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.scoring import ScoreOptions
+from fedkg.federated.weighting import BySamples
 
 
-def fedavg() -> Algorithm:
-    """``w <- w + sum_k (n_k / n) (w_k - w)`` over the sampled clients k; where there are rules they are measured and not obeyed."""
-    return Algorithm(name="fedavg")
+def fedavg(*, graded: bool = False, hard_tolerance: float = 0.0, soft_tolerance: float = 0.05) -> Algorithm:
+    """``w <- w + sum_k (n_k / n) (w_k - w)`` over the sampled clients k; where there are rules they are measured and not obeyed.
+
+    Args:
+        graded, hard_tolerance, soft_tolerance: how violations are measured, see `ScoreOptions`. Violation rates of two algorithms can be
+            compared only where they are equal.
+    """
+    options = ScoreOptions(graded=graded, hard_tolerance=hard_tolerance, soft_tolerance=soft_tolerance)
+    return Algorithm(name="fedavg", weighting=BySamples(options=options))

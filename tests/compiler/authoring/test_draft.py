@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from fedkg.errors import TableError
 from fedkg.tables import Table, read_bytes, read_table
 from fedkg_compiler.authoring import draft_rules, find_limit_columns
 from fedkg_compiler.authoring.from_sheet import variable
+from fedkg_compiler.driver import compile_rules
 from fedkg_compiler.syntax import parse
 from fedkg_compiler.syntax.tree import Comparison, InTable, Monotone, Rule, Signal, Timeline
 
@@ -64,10 +67,34 @@ def test_limits_on_one_side_of_all_tags() -> None:
     assert len(rules_of(text)) == 1
 
 
-def test_a_sheet_with_gaps_becomes_a_rule_per_tag() -> None:
+def test_a_sheet_with_gaps_is_one_rule_all_the_same() -> None:
     sheet = read_bytes("tag,low,high\nDruck [bar],0.5,\nZähler,,20\nfest,1,9\nok,,\nnicht da,1,2\n".encode(), "limits.csv")
     text = draft_rules(sheet, read_bytes(DATA.encode(), "d.csv"))
-    assert "# 3 of 5 rows of the sheet lack a limit, first row 1 (line 2)." in text
+    assert "# 3 of 5 rows of the sheet lack a limit, first row 1 (line 2): what is not given does not limit." in text
+    assert [rule.name.text for rule in rules_of(text)] == ["tag_limits"]
+
+
+def test_what_is_drafted_from_a_sheet_with_gaps_checks_clean_and_limits_what_is_given(tmp_path: Path) -> None:
+    body = "tag,unit,low,high\nDruck [bar],bar,0.5,\nZähler,,,20\nfest,,1,9\nok,,,\n,,1,2\n".encode()
+    (tmp_path / "limits.csv").write_bytes(body)
+    text = draft_rules(read_bytes(body, "limits.csv"), read_bytes(DATA.encode(), "d.csv"))
+    (tmp_path / "rules.fkg").write_text(text, encoding="utf-8")
+    compilation = compile_rules([tmp_path / "rules.fkg"])
+    assert compilation.pack is not None
+    assert {problem.severity for problem in compilation.diagnostics} <= {"info"}
+    assert compilation.pack.rows == 3
+
+
+def test_a_sheet_without_any_limit_says_so() -> None:
+    sheet = read_bytes(b"tag,low,high\nDruck [bar],,\n,1,2\n", "limits.csv")
+    text = draft_rules(sheet, read_bytes(DATA.encode(), "d.csv"))
+    assert "# No row of the sheet has a tag and a limit." in text
+    assert not rules_of(text)
+
+
+def test_a_sheet_of_odd_units_with_gaps_is_a_rule_per_tag() -> None:
+    sheet = read_bytes("tag,unit,low,high\nDruck [bar],Kringel,0.5,\nZähler,,,20\nfest,,1,9\n".encode(), "limits.csv")
+    text = draft_rules(sheet, read_bytes(DATA.encode(), "d.csv"))
     assert [rule.name.text for rule in rules_of(text)] == ["limit_druck_bar", "limit_zähler", "limit_fest"]
     for formula in ("require 0.5 <= `Druck [bar]`\n", "require `Zähler` <= 20\n", "require 1 <= `fest` <= 9\n"):
         assert formula in text

@@ -25,7 +25,7 @@ def dump(pack: Pack) -> str:
         unit = f" in {column.unit}" if column.unit else ""
         lines.append(f"{column.role} {column.name} <- {column.source!r} {column.type}{words}{unit}{span}")
     lines += [
-        f"view {view.kind}{' per ' + view.group if view.group else ''}"
+        f"view {view.kind}{' per ' + ', '.join(view.groups) if view.groups else ''}"
         + ("" if view.column is None else f" {pack.manifest.contract.columns[view.column].name} + {number_text(view.delta)}")
         for view in pack.manifest.contract.views[1:]
     ]

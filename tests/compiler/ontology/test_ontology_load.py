@@ -48,12 +48,12 @@ def test_unknown_ontologies_are_named(catalog: Catalog, word: str, advice: str) 
 
 def test_use_finds_files_beside_the_rule_file(catalog: Catalog, tmp_path: Path) -> None:
     path = write(tmp_path, "shop.ttl", f"@prefix : <{PLANT}> . :M9 a :Mill .")
-    graph, problems, sources = load_graph([("shop", HERE)], {}, [path, path], beside=tmp_path, catalog=catalog)
+    graph, problems, sources = load_graph([("shop", HERE)], {}, [path, path], beside={HERE.file: tmp_path}, catalog=catalog)
     assert problems == ()
     assert graph.vocabulary.prefixes["shop"] == PLANT
     assert graph.instances(PLANT + "Mill") == [PLANT + "M9"]
     assert [source.name for source in sources if source.kind == "graph"] == ["shop.ttl"]
-    _, problems, _ = load_graph([("shpo", HERE)], {}, [], beside=tmp_path, catalog=catalog)
+    _, problems, _ = load_graph([("shpo", HERE)], {}, [], beside={HERE.file: tmp_path}, catalog=catalog)
     assert problems[0].help == "did you mean `shop`?"
 
 

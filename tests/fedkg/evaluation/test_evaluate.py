@@ -73,7 +73,7 @@ def test_a_strict_comparison_missed_by_nothing_is_the_worst_place() -> None:
 
 def test_the_row_before_in_its_group() -> None:
     grows = bank(GROWS, [[WEAR, WEAR]], [[1.0]], rule=0, views=[[1, 0]])
-    rules = pack(["wear_grows"], [grows], views=(View(), View(kind="previous", group="Type")))
+    rules = pack(["wear_grows"], [grows], views=(View(), View(kind="previous", groups=("Type",))))
     found = evaluate(rules, table(",1,5,L,0", ",1,3,M,0", ",1,4,L,0", ",1,3,M,0", ",1,9,L,0")).rules[0]
     assert (found.satisfied, found.violated, found.unknown) == (2, 1, 2)
     assert found.worst is not None

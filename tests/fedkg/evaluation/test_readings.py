@@ -35,7 +35,7 @@ def test_columns_of_every_type() -> None:
 
 
 def test_views() -> None:
-    views = (View(), View(kind="previous"), View(kind="previous", group="Type"), View(kind="raised", column=WEAR, delta=2.0))
+    views = (View(), View(kind="previous"), View(kind="previous", groups=("Type",)), View(kind="raised", column=WEAR, delta=2.0))
     table = Table.of(
         "t",
         {
@@ -58,14 +58,14 @@ def test_views() -> None:
 
 def test_traces_and_unknown_groups_have_no_row_before() -> None:
     contract = DataContract(
-        kind="panel", trace="heat", columns=(Column(name="x", source="x"),), views=(View(), View(kind="previous", group="tool"))
+        kind="panel", trace="heat", columns=(Column(name="x", source="x"),), views=(View(), View(kind="previous", groups=("tool",)))
     )
     table = read_bytes(b"heat,tool,x\n1,a,1\n1,b,2\n1,a,3\n2,a,4\n2,a,5\n2,,6\n", "t.csv")
     np.testing.assert_array_equal(table_values(contract, table).values[1, :, 0], [nan, nan, 1, nan, 4, nan])
 
 
 def test_a_missing_group_column_is_missed() -> None:
-    contract = DataContract(columns=(Column(name="x", source="x"),), views=(View(), View(kind="previous", group="Werkzeug")))
+    contract = DataContract(columns=(Column(name="x", source="x"),), views=(View(), View(kind="previous", groups=("Werkzeug",))))
     with pytest.raises(TableError, match="there is no column `Werkzeug`"):
         table_values(contract, read_bytes(b"x,y\n1,2\n", "t.csv"))
 

@@ -14,6 +14,7 @@ from fedkg.federated import Problem, ScoreOptions, Settings, fedavg, scfa, scori
 from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.weighting import ByValidity
 from fedkg.models import MLP, Params
+from fedkg.zones import zone
 
 SETTINGS = Settings(rounds=4, participation=0.6, local_epochs=2, batch=8, learning_rate=0.1, executor="stacked", seed=2)
 F64 = torch.float64
@@ -141,7 +142,7 @@ def test_6_one_of_four_rules_broken() -> None:
     [(0.0, "safe"), (0.049, "safe"), (0.05, "warning"), (0.10, "danger"), (0.18, "danger"), (0.181, "critical"), (1.0, "critical")],
 )
 def test_6_zones(rho: float, name: str) -> None:
-    assert scoring.zone(rho) == name
+    assert zone(rho) == name
 
 
 def test_12_a_monotone_rule_counts_pairs() -> None:

@@ -64,7 +64,12 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     events: list[Event] = []
     run = run_job(job_fields, out=tmp_path / "run", on_event=events.append)
     assert {path.name for path in run.folder.iterdir() if path.is_file() and not path.name.startswith(".")} == FILES
-    assert [e.kind for e in events] == ["prepared", *(["arm", "round", "round", "round", "arm_done"] * 4), "finished"]
+    kinds = ["prepared", *(["arm", "round", "round", "round", "arm_done"] * 4), "finished"]
+    assert [e.kind for e in events if e.kind != "note"] == kinds
+    assert [e.message for e in events if e.kind == "note"] == [
+        "executor: sequential, as the job says",
+        "no update has any weight under the rules: the model was kept as it was",
+    ]
     assert len(run.results) == 4
     environment = json.loads((run.folder / "environment.json").read_text())
     assert {"python", "platform", "job_sha256", "pack_sha256", "libraries", "started"} <= set(environment)

@@ -37,14 +37,14 @@ def test_figures_by_hand():
     base, ours = comparison(arms(), rounds, [], 0.5)
     assert base["f1"]["mean"] == pytest.approx(0.5)
     assert base["f1"]["spread"] == pytest.approx(0.1414, abs=1e-4)
-    assert base["rounds_to_target"]["values"] == [2.0]
+    assert base["rounds_to_target"] == {"mean": 2.0, "spread": None, "values": [2.0, None]}
     assert base["reached"] == 1
     assert base["rounds_to_90"]["values"] == [3.0, 3.0]
     assert ours["rounds_to_target"]["mean"] == 1.5
     assert ours["bytes"]["mean"] == 300.0
     assert ours["zone"] == "critical"
     (said,) = sentences([base, ours], 0.5)
-    assert "higher on all 2 seeds, by 0.200 ± 0.000" in said
+    assert "clearly higher, by 0.200 ± 0.000 (on 2 of 2 seeds)" in said
 
 
 def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
@@ -56,10 +56,10 @@ def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
 
 
 def test_mixed_seeds_are_no_clear_difference():
-    rounds = lines("fedavg-s0", [0.5]) + lines("fedavg-s1", [0.5]) + lines("scfa-s0", [0.6]) + lines("scfa-s1", [0.4])
+    rounds = lines("fedavg-s0", [0.5]) + lines("fedavg-s1", [0.5]) + lines("scfa-s0", [0.6]) + lines("scfa-s1", [0.45])
     (said,) = sentences(comparison(arms(), rounds, [], 0.5), 0.5)
-    assert "higher on 1 of 2 seeds" in said
-    assert "no clear difference" in said
+    assert "higher, by 0.025 ± 0.106 (on 1 of 2 seeds), which may be chance" in said
+    assert "clearly" not in said
 
 
 def test_one_seed_says_little_and_nobody_reaches_the_target():
@@ -87,3 +87,16 @@ def test_spread():
     assert spread([1.0, 3.0])["spread"] == pytest.approx(2**0.5)
     assert spread([1.0])["spread"] is None
     assert spread([float("nan")]) == {"mean": None, "spread": None, "values": [None]}
+
+
+def test_a_tie_is_not_called_lower_on_all_seeds():
+    rounds = lines("fedavg-s0", [0.5]) + lines("fedavg-s1", [0.5]) + lines("scfa-s0", [0.5]) + lines("scfa-s1", [0.4])
+    (said,) = sentences(comparison(arms(), rounds, [], 0.5), 0.5)
+    assert "lower, by 0.050 ± 0.071 (on 1 of 2 seeds), which may be chance" in said
+
+
+def test_the_base_is_the_arm_with_plain_averaging_whatever_it_is_called():
+    fields = {"pack": "p", "sites": ["graz", "linz"], "algorithms": {"plain": {"preset": "fedavg", "title": "Plain"}}}
+    found = arms_of(Job.model_validate(fields | {"compare": {"algorithm": ["scfa", "plain"]}}))
+    (said,) = sentences(comparison(found, lines("plain-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1), 0.1)
+    assert said.startswith("On this split, scfa ends at F1 0.300, Plain at 0.200")

@@ -19,6 +19,7 @@ def arm(algorithm: str, seed: int, alpha: str, corrupted: str = "", done: bool =
     return {
         "id": f"{algorithm}-{alpha}-{seed}-{corrupted or 'sound'}",
         "algorithm": algorithm,
+        "preset": algorithm,
         "title": {"fedavg": "FedAvg", "scfa": "SCFA"}[algorithm],
         "seed": seed,
         "setting": {"data.alpha": alpha},
@@ -37,7 +38,7 @@ def result(entry: dict[str, Any], f1: tuple[float, float], rho: float) -> dict[s
     zone = "safe" if rho < 0.05 else "critical"
     figures = {"f1": spread(*f1), "precision": spread(0.7, 0.8), "recall": spread(0.5, 0.6), "bytes": spread(2.5e6, 2.5e6)}
     figures |= {"rho_worst": spread(rho, rho), "rho_mean": spread(rho / 2, rho / 2), "rounds_to_target": spread(3.0, None)}
-    facts = {key: entry[key] for key in ("setting", "corrupted", "algorithm", "title")}
+    facts = {key: entry[key] for key in ("setting", "corrupted", "algorithm", "preset", "title")}
     return facts | figures | {"seeds": 2, "reached": 1, "zone": zone, "alpha_corrupted": None, "share_corrupted": None}
 
 
@@ -74,6 +75,8 @@ def write_run(folder: Path, *, title: str = "Three sites, one model", finished: 
         )
         rules.append({"arm": entry["id"], "rule": "wear_risk", "title": "", "kind": "temporal", "rate": 0.0, "bound_rows": 30})
     rounds[0]["f1"] = ""
+    rounds[0]["notes"] = "executor: stacks of 2: measured | the model was kept as it was"
+    rounds[4]["notes"] = "the model was kept as it was"
     clients[0]["status"] = "excluded: NaN in layer 1"
     write_csv(folder / "rounds.csv", rounds)
     write_csv(folder / "clients.csv", clients)

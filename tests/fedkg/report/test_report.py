@@ -17,8 +17,8 @@ from fedkg.errors import UsageError
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
 from fedkg.report.comparison import scenarios
-from fedkg.report.outcome import clearly_better, outcome, zone_of
-from fedkg.report.records import Figure, Result, read_run
+from fedkg.report.outcome import outcome
+from fedkg.report.records import Figure, read_run
 from fedkg.report.sections import flat, size_text
 
 RunFolder = Callable[..., Path]
@@ -52,13 +52,14 @@ def test_it_loads_nothing(run_folder: RunFolder) -> None:
 def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
     said = outcome(read_run(run_folder()))
     assert said[0] == (
-        "With sound data, FedAvg and SCFA are level in the one setting: no difference is clear of chance. "
+        "With sound data, no difference between FedAvg and SCFA is clear of chance in the one setting. "
         "With wrong labels at linz, SCFA keeps an F1 of 0.61 ± 0.01 where FedAvg ends at 0.30 ± 0.01."
     )
     assert "A sentence of the run." in said
     assert "At the end the models find 55% of the failures, and 75% of their alarms are right." in said
     assert any("FedAvg 20.0% at the worst site (critical)" in sentence for sentence in said)
-    assert said[-1] == "Some updates were unusable and left out, by name: graz (1 round)."
+    assert said[-2] == "Some updates were unusable and left out, by name: graz (1 round)."
+    assert said[-1] == "The model was kept as it was (FedAvg: 2 of its rounds)."
 
 
 def test_an_unfinished_run_says_so(run_folder: RunFolder) -> None:
@@ -114,22 +115,10 @@ def test_scenarios_keep_the_order_of_the_arms(run_folder: RunFolder) -> None:
     assert low == high == pytest.approx(mean)
 
 
-@pytest.mark.parametrize(
-    ("rho", "zone"), [(0.049, "safe"), (0.05, "warning"), (0.10, "danger"), (0.18, "danger"), (0.181, "critical"), (float("nan"), "")]
-)
-def test_zones(rho: float, zone: str) -> None:
-    assert zone_of(rho) == zone
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "clear"),
-    [((0.6, 0.7), (0.5, 0.6), True), ((0.6, 0.7), (0.5, 0.75), False), ((0.6,), (0.1,), False), ((0.6, 0.9), (0.59, 0.5), False)],
-)
-def test_clearly_better_needs_every_seed(one: tuple[float, ...], other: tuple[float, ...], clear: bool) -> None:
-    def made(values: tuple[float, ...]) -> Result:
-        return Result(setting=(), corrupted="", algorithm="a", title="A", seeds=len(values), figures={"f1": Figure(0.5, 0.1, values)})
-
-    assert clearly_better(made(one), made(other)) is clear
+def test_the_executor_stands_in_the_environment(run_folder: RunFolder) -> None:
+    body, _ = _parts(write_report(run_folder()))
+    assert "<dt>executor</dt><dd>stacks of 2: measured</dd>" in body
+    assert "executor: stacks" not in body
 
 
 def test_small_texts() -> None:

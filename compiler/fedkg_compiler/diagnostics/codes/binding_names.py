@@ -77,7 +77,8 @@ entity (`fkg:keyColumn` on the entity or its class, `fkg:keyValue` on the entity
 
     plant:Machine fkg:keyColumn "machine" .        then rows whose column `machine` is M07 are about plant:M07
 
-With several columns in the graph, say which: `column "..."`.""",
+With several columns in the graph, say which: `column "..."`. Where the sensors of several entities share a column without
+such a key, every limit would be held against every row, so that is refused too.""",
     ),
     "FKG208": Code(
         "a text or an entity where a number is needed",
@@ -131,7 +132,12 @@ Two entities share their columns and are told apart by a key column, so no table
 
     rule r for ?a, ?b where { ?a plant:feeds ?b } require torque(?a) <= torque(?b)
 
-Compare entities that have columns of their own (`fkg:column` on their sensors).""",
+Compare entities that have columns of their own (`fkg:column` on their sensors). As a warning it tells of a rule over two such
+entities that reads a signal of neither: then nothing says which rows it is about, and it is checked on all of them.
+
+    rule r for ?machine, ?line, ?limit where { ?machine plant:of ?line ; plant:limit ?limit } require torque <= ?limit
+
+Write torque(?machine), or leave ?line out of the variables.""",
     ),
     "FKG233": Code(
         "a variable that is not used",

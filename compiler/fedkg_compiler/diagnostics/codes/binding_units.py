@@ -45,7 +45,9 @@ Declare the signal in K (or bar) to calculate with it.""",
     "FKG216": Code(
         "a column in two units",
         """\
-A column whose unit is not declared takes that of what it is compared with; here that is one thing, elsewhere another.
+A column whose unit is not declared takes that of what it is compared with; here that is one thing, elsewhere another. Or a
+sheet gives one tag two units, and nothing says in which its column is; or two columns were compared as they stand, and turn
+out to be in different units; or two signals are declared for one column in different units: its cells are in one.
 
     rule a require `PT-204` <= 8 bar
     rule b require `PT-204` <= 60 degC
@@ -63,13 +65,14 @@ declaration makes it certain: signal `PT-204` in bar.""",
         """\
 A torque in N.m times a rate in 1/min is a power only if the rate counts revolutions, each worth 2 pi. That is what plants
 mean, so it is read so; elsewhere 1/min is a plain rate (60 1/min are 1 Hz). This is a note, no mistake; declare the speed
-in rpm to say so.""",
+in rpm to say so. As a warning it stands at a power over a rate: in 1/min the quotient is the energy of each count, and a torque
+would be smaller by 2 pi. Declare the speed in rpm where a torque is meant, in pcs/min where pieces are counted.""",
     ),
     "FKG219": Code(
         "bar beside barg",
         """\
 barg counts from the surrounding pressure (1.01325 bar), bar from nothing; people write bar for both. Where the two meet, bar
-is taken as absolute, and asked back.
+is taken as absolute, and asked back. So are kPa, mbar, mmWS and the like.
 
     signal pressure in barg
     rule r require pressure <= 8 bar        8 barg, or 8 bara where it is absolute""",
@@ -123,6 +126,27 @@ A tolerance is a number that is not negative, or a value of the quantifier, in t
 A value known at compile time came out as infinite or undefined, for example by dividing by a fact that is 0.
 
     rule r for ?m, ?n where { ?m plant:count ?n } require torque(?m) <= 60 N.m / ?n""",
+    ),
+    "FKG238": Code(
+        "a unit that was calculated",
+        """\
+A bare number takes the unit of what it is compared with. That of a product or a quotient is one that nobody wrote: the
+product of a torque in N.m and a speed in rpm is in rpm.N.m, and 9000 of that is not the 9 kW that was meant.
+
+    rule r require torque * speed <= 9000        9000 W
+
+As an error: a product of columns whose units nobody tells stands beside something with a unit. Declare the signals.""",
+    ),
+    "FKG239": Code(
+        "2 pi counted twice",
+        """\
+A speed in rpm counts revolutions, and a revolution is 2 pi radians by itself: a torque times it is a power, a radius times it
+a speed along the circumference. Multiplied by `pi` it counts them again.
+
+    signal speed in rpm
+    rule r require 2 * pi * speed * torque <= 9 kW        speed * torque <= 9 kW
+
+Leave `2 * pi` out, or declare the speed in 1/min, a plain rate, and multiply it by `pi` before anything else.""",
     ),
     "FKG236": Code(
         "a function of the wrong thing",

@@ -67,7 +67,12 @@ def quantifier(at: Statement, branch: Branch) -> Quantifier:
 
 def column(at: Statement, found: dict[str, Branch]) -> Word | None:
     """``column "Torque [Nm]"``."""
-    return string(at, token(found["column"], "STRING")) if "column" in found else None
+    if "column" not in found:
+        return None
+    word = string(at, token(found["column"], "STRING"))
+    if not word.text.strip():
+        at.report("FKG014", word.span, "this column has no name", 'write its header as it stands in the table: column "Torque [Nm]"')
+    return word
 
 
 def interval(at: Statement, ends: Sequence[Branch], whole: Span) -> tuple[float, float]:

@@ -64,7 +64,7 @@ def sign(at: Offence) -> Found | None:
 
 def torn_sign(at: Offence) -> Found | None:
     """An operator of another language whose first half reads as one of ours: ``->``, ``<>``, ``< =``, ``===``."""
-    if at.last is None:
+    if at.last is None or not at.rest:
         return None
     whole = f"{at.last}{at.rest[:1]}"
     start = at.last.start_pos or 0

@@ -105,6 +105,8 @@ def meant(at: Offence) -> Found | None:
 def falling_feature(at: Offence) -> Found | None:
     """``as wear falls``: the second half of a monotone condition always rises."""
     if "RISES" in at.accepts and "FALLS" not in at.accepts and at.has("never"):
+        if not _WORD.match(at.bad):
+            return Found("FKG028", "`as` takes one signal", "declare what is meant as a signal of its own, or write one of them")
         hint = "the feature always rises: turn the first word round instead (`never rises` for `never falls`)"
         return Found("FKG028", "`as` goes with `rises`", hint)
     return None

@@ -1,0 +1,61 @@
+"""What a run says of itself: what is compared is comparable, what could not be judged is named, what is missing is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedkg.errors import JobError
+from fedkg.jobs import Event, resume, run_job
+from fedkg.jobs.folder import RunFolder
+
+
+@pytest.fixture(autouse=True)
+def _no_report(monkeypatch, tmp_path):
+    import fedkg.report
+
+    monkeypatch.setattr(fedkg.report, "write_report", lambda folder: tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("scoring", [{"soft_tolerance": 1.0}, {"graded": True}])
+def test_violations_are_measured_alike_for_all_algorithms(job_fields, tmp_path, scoring):
+    fields = {**job_fields, "corrupt": None, "scoring": {**job_fields["scoring"], **scoring}}
+    rows = RunFolder(run_job(fields, out=tmp_path / "run").folder).rows("rounds.csv")
+    first = {row["arm"]: (row["rho_worst"], row["rho_mean"]) for row in rows if row["round"] == "1"}
+    assert first["fedavg-s0"] == first["scfa-s0"]
+    if "soft_tolerance" in scoring:
+        assert first["fedavg-s0"] == ("0.0", "0.0")
+
+
+def test_bound_rows_that_the_probe_cannot_judge_are_named(job_fields, tmp_path):
+    fields = {**job_fields, "corrupt": None, "scoring": {"probe": "plain", "probe_rows": 1}}
+    events: list[Event] = []
+    run = run_job(fields, out=tmp_path / "run", on_event=events.append)
+    said = [e.message for e in events if "count as kept" in e.message]
+    assert len(said) == 1
+    assert said[0].startswith("7 of 8 bound rows apply to no row of the probe and count as kept: overstrain (4), risk_follows_wear (3)")
+    assert said[0] in RunFolder(run.folder).rows("rounds.csv")[0]["notes"]
+
+
+def test_turned_labels_do_not_change_the_failures_that_are_reported(job_fields, tmp_path):
+    split = json.loads((run_job(job_fields, out=tmp_path / "run").folder / "split.json").read_text())
+    sound, damaged = split["splits"]
+    assert damaged["corrupted"] == "linz"
+    assert sound["sites"] == damaged["sites"]
+
+
+def test_missing_rounds_are_refused_instead_of_compared(job_fields, tmp_path):
+    folder = run_job({**job_fields, "corrupt": None}, out=tmp_path / "run").folder
+    lines = (folder / "rounds.csv").read_text().splitlines(keepends=True)
+    (folder / "rounds.csv").write_text("".join(line for line in lines if not line.startswith("scfa-s0,2,")))
+    with pytest.raises(JobError, match=r"rounds\.csv is damaged: round 2 of scfa-s0 is not in it"):
+        resume(folder)
+
+
+def test_auto_says_what_it_chose_and_why(job_fields, tmp_path):
+    fields = {**job_fields, "corrupt": None, "training": {**job_fields["training"], "executor": "auto", "rounds": 1}}
+    rows = RunFolder(run_job(fields, out=tmp_path / "run").folder).rows("rounds.csv")
+    notes = {row["notes"].split(" | ")[0] for row in rows}
+    assert len(notes) == 1
+    assert "s a round by the first steps, against" in notes.pop()
