@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg.errors import FedkgError, MissingExtra, UsageError
+from fedkg.nearest import nearest
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack
@@ -124,7 +125,7 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
 def explain(code: str) -> tuple[str, str]:
     """The title and the page of a diagnostic's code. Raises UsageError, with the nearest code, when there is none."""
     with _compiler("explaining codes"):
-        from fedkg_compiler.diagnostics import CODES, nearest
+        from fedkg_compiler.diagnostics import CODES
 
         key = code.strip().upper()
         if key not in CODES:
@@ -219,11 +220,3 @@ def remove_ontology(name: str) -> dict[str, str]:
         from fedkg_compiler.ontology.shelf import remove_entry
 
         return remove_entry(name).model_dump()
-
-
-def nearest_name(word: str, known: Sequence[str]) -> str | None:
-    """The known name that `word` was probably meant to be, or None."""
-    with _compiler("suggesting names"):
-        from fedkg_compiler.diagnostics import nearest
-
-        return nearest(word, known)

@@ -9,6 +9,7 @@ import typer
 
 from fedkg.cli.screen import AsJson, note, out, print_json, say
 from fedkg.errors import FedkgError, UsageError
+from fedkg.nearest import nearest
 
 if TYPE_CHECKING:
     from fedkg_compiler.ontology.catalog import Catalog
@@ -46,7 +47,7 @@ def show_entry(name: Name, as_json: AsJson = False) -> None:
 
     catalog = authoring.catalog()
     if name not in catalog.names():
-        near = authoring.nearest_name(name, catalog.names())
+        near = nearest(name, catalog.names())
         raise UsageError(f"there is no ontology `{name}`", help=f"did you mean `{near}`?" if near else "`fedkg ontology list` lists them")
     entry = _entry(catalog, name)
     if as_json:

@@ -6,7 +6,6 @@ outputs. Nothing here needs torch; the module turns the arrays into buffers.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from fedkg.constraints.layout import InputLayout, Output, OutputLayout
 from fedkg.constraints.structure import largest, reads_output
 from fedkg.errors import LayoutError
+from fedkg.nearest import nearest
 from fedkg.pack.bank import Bank
 from fedkg.pack.contract import Column, DataContract
 from fedkg.pack.formulas import Compare, Formula
@@ -303,8 +303,8 @@ def _call(column: Column) -> str:
 
 
 def _hint(text: str, name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"{text} (did you mean `{near[0]}`?)" if near and near[0] != name else text
+    near = nearest(name, known)
+    return f"{text} (did you mean `{near}`?)" if near and near != name else text
 
 
 def _raised_feature(pack: Pack, view: int, features: dict[int, int], x: InputLayout) -> int:

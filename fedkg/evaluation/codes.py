@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.tables import is_unknown, nearest
+from fedkg.nearest import nearest_header
+from fedkg.tables import is_unknown
 
 OTHER = -2.0
 """The code of a text that the vocabulary does not have: equal to no code that a rule asks for."""
@@ -33,7 +34,7 @@ def codes(texts: Sequence[str], vocabulary: Sequence[str], header: str) -> tuple
     if texts and bool(np.isnan(out).all()):
         return out, [f"column `{header}` has no known value in any of its {len(texts)} rows"]
     if foreign and not bool((out >= 0).any()):
-        close = nearest(foreign[0], vocabulary)
+        close = nearest_header(foreign[0], vocabulary)
         hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
         return out, [f"no text in column `{header}` ({some(foreign)}) is one that the rules know ({some(vocabulary)}){hint}"]
     return out, []

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fedkg.errors import TableError
 from fedkg.evaluation.codes import codes, one_hot, some
+from fedkg.nearest import nearest_header
 from fedkg.pack import Column, DataContract, View
-from fedkg.tables import Table, is_unknown, nearest, parse_times
+from fedkg.tables import Table, is_unknown, parse_times
 
 Needs = Mapping[int, tuple[str, ...]]
 """Which rules read a column: rule names by position in the contract."""
@@ -129,7 +130,7 @@ def _refuse_missing(contract: DataContract, table: Table, lacking: Sequence[int]
     if len(rules) == 1:
         [(header, names)] = rules.items()
         raise table.missing(header, needed=rules_text(list(names)) if names else "the rules need")
-    close = {header: nearest(header, table.headers) for header in rules}
+    close = {header: nearest_header(header, table.headers) for header in rules}
     parts = [f"`{header}`" + (f" (did you mean `{close[header]}`?)" if close[header] else "") for header in list(rules)[:10]]
     everyone = list(dict.fromkeys(name for names in rules.values() for name in names))
     raise TableError(
@@ -211,7 +212,7 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
     if contract.time is None:
         return None, []
     if contract.time not in table:
-        close = nearest(contract.time, table.headers)
+        close = nearest_header(contract.time, table.headers)
         return None, [f"there is no time column `{contract.time}`" + (f"; did you mean `{close}`?" if close else "")]
     texts = table.texts(contract.time)
     if contract.trace is None and any(view.kind == "previous" and not view.groups for view in contract.views):

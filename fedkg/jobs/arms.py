@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 from fedkg.errors import JobError
 from fedkg.jobs.reading import fields_at, sentence_of
 from fedkg.jobs.schema import Algorithm, Corrupt, Job, Value
+from fedkg.nearest import nearest
 
 PRESETS = ("fedavg", "scfa")
 VARIABLE = ("model", "training", "scoring", "evaluation")
@@ -149,8 +149,8 @@ def _check_variable(fields: Iterable[str], where: str) -> None:
 
 def _near_field(field: str) -> str:
     known = ["algorithm", *(f"{part}.{name}" for part in ("data", *VARIABLE) for name in fields_at((part,)))]
-    near = difflib.get_close_matches(field, known, 1, 0.5)
-    return f"did you mean `{near[0]}`?" if near else "for example: " + ", ".join(known[:4])
+    near = nearest(field, known)
+    return f"did you mean `{near}`?" if near else "for example: " + ", ".join(known[:4])
 
 
 def _check_names(job: Job) -> None:

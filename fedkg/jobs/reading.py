@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 import types
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pydantic_core import ErrorDetails
 from fedkg.errors import JobError, MissingExtra, UsageError
 from fedkg.jobs.overrides import apply_overrides
 from fedkg.jobs.schema import Job
+from fedkg.nearest import nearest
 
 Document = dict[str, Any]
 """A job file as YAML gives it. `Any`: YAML."""
@@ -159,9 +159,9 @@ def sentence_of(errors: Sequence[ErrorDetails]) -> str:
     match error["type"]:
         case "extra_forbidden":
             siblings = list(fields_at(error["loc"][:-1]))
-            near = difflib.get_close_matches(str(error["loc"][-1]), siblings, 1, 0.5)
+            near = nearest(str(error["loc"][-1]), siblings)
             home = _home_of(str(error["loc"][-1]))
-            hint = f"it belongs to `{home}`" if home else f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(siblings)
+            hint = f"it belongs to `{home}`" if home else f"did you mean `{near}`?" if near else "known: " + ", ".join(siblings)
             return f"there is no such field; {hint}"
         case "missing":
             return "is missing"

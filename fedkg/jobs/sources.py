@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +11,10 @@ from fedkg.data import Frame, conversion, from_table
 from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
 from fedkg.jobs.schema import Job, Site
+from fedkg.nearest import nearest
 from fedkg.pack import Column, DataContract
 from fedkg.tables import Table, read_table
+from fedkg.units import Conversion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,18 +85,17 @@ def _text_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
 
 def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: Table) -> Frame:
     """A site's table under the headers of the rules, with its values in their units."""
-    given: dict[str, tuple[str, float, float]] = {}
+    given: dict[str, tuple[str, Conversion | None]] = {}
     for key, entry in site.columns.items():
         where = f"sites.{name}.columns.{key}"
         header, unit = _target(key, where, job, contract)
         if entry.column not in table:
             raise table.missing(entry.column, needed=f"{where} names")
-        factor, offset = (1.0, 0.0) if entry.unit is None else conversion(entry.unit, unit, where=f"{where}.unit")
-        given[header] = (entry.column, factor, offset)
+        given[header] = (entry.column, None if entry.unit is None else conversion(entry.unit, unit, where=f"{where}.unit"))
     numeric, texts = _numeric_headers(job, contract), _text_headers(job, contract)
     frame = Frame(name=table.name, columns={})
     for header in (*numeric, *texts):
-        own, factor, offset = given.get(header, (header, 1.0, 0.0))
+        own, change = given.get(header, (header, None))
         if own not in table:
             if header == job.data.machine:
                 continue
@@ -104,7 +104,7 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
             frame = frame.with_texts(header, table.texts(own))
         else:
             values = table.numbers(own)
-            frame = frame.with_numbers(header, values if (factor, offset) == (1.0, 0.0) else values * factor + offset)
+            frame = frame.with_numbers(header, values if change is None else change.apply(values))
     return frame
 
 
@@ -117,11 +117,11 @@ def _target(key: str, where: str, job: Job, contract: DataContract) -> tuple[str
     if key in headers:
         return key, ""
     known = sorted({signal_name(column) for column in contract.columns} | headers)
-    near = difflib.get_close_matches(key, known, 1, 0.5)
+    near = nearest(key, known)
     raise JobError(
         f"{where}: neither a signal of the rules nor a column of the job",
         expected=", ".join(known),
-        help=f"did you mean `{near[0]}`?" if near else "",
+        help=f"did you mean `{near}`?" if near else "",
     )
 
 

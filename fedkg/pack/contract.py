@@ -37,8 +37,8 @@ class View(Node):
     """One reading of the table, and one run of the model.
 
     ``base`` is each row as it is (always view 0); ``previous`` is the row before it in its group (rows that agree in the table columns
-    `groups`; without any the whole table is one group; the first row of a group is unknown); ``raised`` is the row with `column` raised by `delta` (in the
-    column's unit), all else equal.
+    `groups`; without any the whole table is one group; the first row of a group is unknown); ``raised`` is the row with `column` raised by
+    `delta` (in the column's unit), all else equal.
     """
 
     kind: Literal["base", "previous", "raised"] = "base"

@@ -1,6 +1,5 @@
 """Reading tables as plants write them: CSV with any separator, decimal mark and encoding, Parquet, xlsx. Needs numpy alone for CSV."""
 
-from fedkg.tables.nearest import nearest
 from fedkg.tables.reader import read_bytes, read_table
 from fedkg.tables.table import Cells, Table, TableFormat
 from fedkg.tables.times import looks_like_time, parse_time, parse_times
@@ -15,7 +14,6 @@ __all__ = [
     "TableFormat",
     "is_unknown",
     "looks_like_time",
-    "nearest",
     "parse_time",
     "parse_times",
     "read_bytes",

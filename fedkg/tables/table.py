@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import TableError
-from fedkg.tables.nearest import nearest
+from fedkg.nearest import nearest_header
 from fedkg.tables.numerals import DecimalMark, parse_numbers
 from fedkg.tables.separator import NAMES
 from fedkg.tables.words import is_unknown, truth
@@ -99,7 +99,7 @@ class Table:
 
     def missing(self, header: str, *, needed: str = "") -> TableError:
         """The error for a header that is not there; `needed` says for what it is needed."""
-        close = nearest(header, self.headers)
+        close = nearest_header(header, self.headers)
         shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else "")
         return TableError(
             f"{self.name}: there is no column `{header}`" + (f", which {needed}" if needed else ""),

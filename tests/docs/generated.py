@@ -71,7 +71,7 @@ def codes_page() -> str:
 
 def units_page() -> str:
     """What may stand behind `in`, and what it converts to."""
-    from fedkg_compiler.binding.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED
+    from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED
 
     groups: dict[str, list[str]] = {}
     for atom, (_, _, dimension) in ATOMS.items():

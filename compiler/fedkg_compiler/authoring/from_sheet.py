@@ -7,11 +7,12 @@ from decimal import Decimal
 
 import numpy as np
 
-from fedkg.tables import Table, is_unknown, nearest
+from fedkg.nearest import nearest_header
+from fedkg.tables import Table, is_unknown
+from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns
 from fedkg_compiler.authoring.ranges import plain
 from fedkg_compiler.authoring.wording import Names, quoted, reference, remark, slug
-from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
 
 LISTED = 12
 UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")
@@ -113,7 +114,7 @@ def _remarks(limits: Table, columns: LimitColumns, gaps: list[str], table: Table
     absent = [tag for tag in dict.fromkeys(tags) if tag not in table]
     lines = [f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are columns of {remark(table_name)}."]
     for tag in absent[:LISTED]:
-        close = nearest(tag, table.headers)
+        close = nearest_header(tag, table.headers)
         lines.append(f"#   missing: {remark(tag)}" + (f"; did you mean {remark(close)}?" if close else ""))
     if len(absent) > LISTED:
         lines.append(f"#   missing: {len(absent) - LISTED} more")

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Negate, Power, Product, Quotient, Sum, Term
-from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.unit_text import MAX_EXPONENT
-from fedkg_compiler.binding.units import (
+from fedkg.units.text import MAX_EXPONENT
+from fedkg.units.unit import (
     ENERGY,
     NUMBER,
     POWER,
@@ -30,6 +29,7 @@ from fedkg_compiler.binding.units import (
     same_dimension,
     times,
 )
+from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related, Span
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Role
+from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.units import Unit, same_dimension, same_scale
 from fedkg_compiler.diagnostics.record import Related, Span
 
 ColumnType = Literal["real", "category", "score"]

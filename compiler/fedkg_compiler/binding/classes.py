@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedkg.nearest import did_you_mean
 from fedkg.pack import CategoryIs, ClassIn, Formula, Not
 from fedkg_compiler.binding.book import BookColumn
 from fedkg_compiler.binding.names import DeclaredLabel
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.diagnostics.nearest import did_you_mean
 from fedkg_compiler.syntax.tree import Apply, IsClass, Reference, Variable
 
 

@@ -9,6 +9,7 @@ from typing import assert_never
 import numpy as np
 
 from fedkg.pack import And, Formula, Implies, Not, Or, Term
+from fedkg.units.unit import PRESSURE, Unit, same_dimension
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
 from fedkg_compiler.binding.classes import is_class
 from fedkg_compiler.binding.compare import compare
@@ -16,7 +17,6 @@ from fedkg_compiler.binding.expressions import bind
 from fedkg_compiler.binding.monotone import monotone
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.staged import refuse
-from fedkg_compiler.binding.units import PRESSURE, Unit, same_dimension
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.syntax.tree import AllOf, AnyOf, Comparison, Condition, IfThen, IsClass, Monotone, Negation, OnlyAfter, Temporal, Until

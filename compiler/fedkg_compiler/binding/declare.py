@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Unit, conversion, same_dimension
 from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, FileRule, Names, Timing
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.staged import refuse_statement
-from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
-from fedkg_compiler.binding.units import Unit, conversion, same_dimension
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.tree import Label, Prefix, Quantity, RowsAre, Rule, RuleFile, Signal, Statement, Timeline, Use, Word
 

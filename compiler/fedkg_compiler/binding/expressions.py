@@ -8,6 +8,9 @@ from typing import assert_never
 
 import numpy as np
 
+from fedkg.nearest import did_you_mean
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import ANGLE, NUMBER
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
 from fedkg_compiler.binding.declare import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
@@ -15,10 +18,7 @@ from fedkg_compiler.binding.lookup import names_in
 from fedkg_compiler.binding.reading import Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.staged import refuse
-from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
-from fedkg_compiler.binding.units import ANGLE, NUMBER
 from fedkg_compiler.binding.values import Fixed, Moving, Value
-from fedkg_compiler.diagnostics.nearest import did_you_mean
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Quantity, Raised, Reference, Tree, Variable
 

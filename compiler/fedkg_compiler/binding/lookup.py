@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fedkg.nearest import did_you_mean
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.functions import FUNCTIONS
 from fedkg_compiler.binding.names import DeclaredSignal
 from fedkg_compiler.binding.places import Sources, family_places, header_place, plain_place, value_places
 from fedkg_compiler.binding.reading import Reading, Readings
-from fedkg_compiler.diagnostics.nearest import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.tree import Aggregate, Apply, Condition, Head, IsClass, Monotone, Reference, Tree, Variable, Word
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedkg.pack import Role
-from fedkg_compiler.binding.units import Unit
+from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Prefix, Rule, RuleFile, Use
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.binding.book import Book, BookColumn, quoted
 from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.names import DeclaredSignal, Names
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.reading import NOWHERE, Place
-from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
-from fedkg_compiler.binding.units import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.terms import ColumnFact, local_name
 

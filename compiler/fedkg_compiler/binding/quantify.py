@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Dimension, Unit, conversion
 from fedkg_compiler.binding.environment import Cell, Environment, unknown
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.sheet import Sheets, sheet_environment
 from fedkg_compiler.binding.staged import refuse
-from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
-from fedkg_compiler.binding.units import Dimension, Unit, conversion
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Role
-from fedkg_compiler.binding.units import Unit
+from fedkg.units.unit import Unit
 
 Key = tuple[str, str]
 """Header and text that select the table rows."""

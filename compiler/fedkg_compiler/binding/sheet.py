@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from fedkg.errors import FedkgError
+from fedkg.nearest import nearest
 from fedkg.pack import Source
 from fedkg.tables import Table, read_table
 from fedkg.tables.numerals import DecimalMark, number
@@ -17,7 +18,6 @@ from fedkg.tables.words import is_unknown
 from fedkg_compiler.binding.environment import Cell, Environment
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.diagnostics.nearest import nearest
 from fedkg_compiler.syntax.tree import Word
 
 _UNIT_HEADERS = ("unit", "units", "einheit", "uom", "engunits")

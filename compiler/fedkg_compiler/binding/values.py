@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Term
-from fedkg_compiler.binding.units import Unit
+from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
 
 

@@ -3,22 +3,8 @@
 from __future__ import annotations
 
 from fedkg_compiler.diagnostics.codes import CODES, Code
-from fedkg_compiler.diagnostics.nearest import did_you_mean, nearest
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Severity, Span
 from fedkg_compiler.diagnostics.render import render, to_json
 from fedkg_compiler.diagnostics.staged import STAGED_FORMS, staged
 
-__all__ = [
-    "CODES",
-    "STAGED_FORMS",
-    "Code",
-    "Diagnostic",
-    "Related",
-    "Severity",
-    "Span",
-    "did_you_mean",
-    "nearest",
-    "render",
-    "staged",
-    "to_json",
-]
+__all__ = ["CODES", "STAGED_FORMS", "Code", "Diagnostic", "Related", "Severity", "Span", "render", "staged", "to_json"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyoxigraph as ox
 
-from fedkg_compiler.diagnostics.nearest import nearest
+from fedkg.nearest import nearest
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import STANDARD_TERMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from graph_cases import HERE, PLANT, plant_graph
 
-from fedkg_compiler.binding.unit_text import UnitProblem, parse_unit
+from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.ontology import Catalog, ColumnFact, Graph, Literal, load_graph
 
 TORQUE = PLANT + "torque"

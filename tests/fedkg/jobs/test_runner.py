@@ -371,7 +371,7 @@ def test_sites_with_tables_columns_and_units_of_their_own(job_fields, tmp_path):
     for change, said in (
         ({"torque": {"column": "Drehmomnt", "unit": "kN.m"}}, r"graz\.csv: there is no column `Drehmomnt`"),
         ({"torqe": {"column": "Drehmoment"}}, r"sites\.graz\.columns\.torqe"),
-        ({"torque": {"column": "Drehmoment", "unit": "bar"}}, r"sites\.graz\.columns\.torque\.unit: bar measures pressure"),
+        ({"torque": {"column": "Drehmoment", "unit": "bar"}}, r"sites\.graz\.columns\.torque\.unit: bar and N\.m measure different things"),
         ({"torque": {"column": "Drehmoment"}}, r"no column `Tool wear \[min\]`, which site graz needs"),
     ):
         wrong = {**sites, "graz": {**sites["graz"], "columns": change}}

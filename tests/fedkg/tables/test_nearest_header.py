@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkg.tables import nearest
+from fedkg.nearest import nearest_header
 
 HEADERS = ["Torque [Nm]", "Tool wear [min]", "Air temperature [K]", "PT-204"]
 
@@ -20,4 +20,4 @@ HEADERS = ["Torque [Nm]", "Tool wear [min]", "Air temperature [K]", "PT-204"]
     ],
 )
 def test_nearest(wanted: str, meant: str | None) -> None:
-    assert nearest(wanted, HEADERS) == meant
+    assert nearest_header(wanted, HEADERS) == meant

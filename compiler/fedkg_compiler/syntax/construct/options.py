@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fedkg_compiler.diagnostics.nearest import nearest
+from fedkg.nearest import nearest
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.construct.expressions import group_text
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg_compiler.diagnostics.nearest import nearest
+from fedkg.nearest import nearest
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.explain.offence import offence, place
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS

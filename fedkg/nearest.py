@@ -1,7 +1,8 @@
-"""The known name nearest to a mistyped one."""
+"""The known name, or table header, nearest to a mistyped one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -52,3 +53,28 @@ def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> s
     """``did you mean `x`?`` for a help line, or `otherwise` where nothing is near."""
     near = nearest(word, candidates)
     return f"did you mean `{near}`?" if near else otherwise
+
+
+_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")
+
+
+def plain(header: str) -> str:
+    """A header without what people write differently: case, blanks, punctuation."""
+    return re.sub(r"[\W_]+", "", header).casefold()
+
+
+def nearest_header(header: str, candidates: Iterable[str]) -> str | None:
+    """The header that is probably meant: the same but for blanks, punctuation and a unit in brackets, else near in letters, else one that
+    holds the other."""
+    folded: dict[str, str] = {}
+    for candidate in candidates:
+        folded.setdefault(plain(candidate), candidate)
+        folded.setdefault(plain(_UNIT.sub("", candidate)), candidate)
+    wanted = plain(header)
+    if wanted in folded:
+        return folded[wanted]
+    near = nearest(wanted, folded)
+    if near is not None:
+        return folded[near]
+    inside = [key for key in folded if min(len(key), len(wanted)) >= 3 and (key in wanted or wanted in key)]
+    return folded[min(inside, key=lambda key: abs(len(key) - len(wanted)))] if inside else None

@@ -10,9 +10,9 @@ import numpy as np
 import pint
 import pytest
 
-from fedkg_compiler.binding.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
-from fedkg_compiler.binding.unit_text import UnitProblem, known_units, parse_unit
-from fedkg_compiler.binding.units import Unit, conversion, same_dimension, times
+from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
+from fedkg.units.text import UnitProblem, known_units, parse_unit
+from fedkg.units.unit import Unit, conversion, same_dimension, times
 
 
 @cache

@@ -8,9 +8,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from fedkg_compiler.binding.unit_table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
-from fedkg_compiler.binding.units import RATE, Dimension, Unit, combine, power
-from fedkg_compiler.diagnostics.nearest import nearest
+from fedkg.nearest import nearest
+from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
+from fedkg.units.unit import RATE, Dimension, Unit, combine, power
 
 _EXPONENT = re.compile(r"^(.*?[^\d^-])\^?(-?\d+)$")
 _SPELLING = str.maketrans({"·": ".", "*": ".", "⋅": ".", "²": "2", "³": "3", "μ": "µ", "℃": "°C", "Ω": "Ω"})
@@ -148,8 +148,10 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
     unknown = UnitProblem(text=text, doubtful=False, reason="is not a unit", instead=(near,) if near else ())
     if not re.fullmatch(r"[^\W\d_]\w*", atom):
         return unknown
-    import pint
-
+    try:
+        import pint
+    except ImportError:  # without the compiler extra the table is all there is
+        return unknown
     registry = _registry()
     try:
         unit = registry.Unit(atom)

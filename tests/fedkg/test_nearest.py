@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg_compiler.diagnostics import did_you_mean, nearest
-from fedkg_compiler.diagnostics.nearest import distance
+from fedkg.nearest import did_you_mean, distance, nearest
 
 NAMES = ["torque", "temperature", "process_temperature", "isa95:EquipmentClass", "isa95:Equipment", "wear", "Type"]
 
