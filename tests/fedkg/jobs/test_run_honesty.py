@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
+import numpy as np
 import pytest
 
+from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
-from fedkg.jobs import Event, resume, run_job
+from fedkg.federated import ALGORITHMS
+from fedkg.jobs import Event, Job, resume, run_job
+from fedkg.jobs.arms import PRESETS
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.prepare import ALL, ROW, prepare
+from fedkg.jobs.schema import Algorithm
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +66,25 @@ def test_auto_says_what_it_chose_and_why(job_fields, tmp_path):
     notes = {row["notes"].split(" | ")[0] for row in rows}
     assert len(notes) == 1
     assert "s a round by the first steps, against" in notes.pop()
+
+
+def test_what_the_model_reads_is_scaled_without_the_rows_held_out(job_fields, pack, monkeypatch):
+    """Rows of the test and of the server, changed beyond recognition, leave scaling, features and the sites' rows as they are."""
+    job = Job.model_validate(job_fields)
+    before = prepare(job, pack)
+    held = np.concatenate([before.test.numbers(ROW), before.server.numbers(ROW)]).astype(int) - 1
+    frame = generate(1500, 6)
+    torque = frame.numbers("Torque [Nm]").copy()
+    torque[held] = 1e6
+    monkeypatch.setattr("fedkg.jobs.sources.generate", lambda rows, seed: frame.with_numbers("Torque [Nm]", torque))
+    after = prepare(job, pack)
+    assert (after.test.numbers("Torque [Nm]") == 1e6).all()
+    assert after.features.names == before.features.names
+    assert np.array_equal(after.scaling.mean, before.scaling.mean)
+    assert np.array_equal(after.scaling.std, before.scaling.std)
+    assert np.array_equal(after.train[ALL].numbers("Torque [Nm]"), before.train[ALL].numbers("Torque [Nm]"))
+
+
+def test_a_job_may_name_the_presets_that_there_are():
+    assert set(PRESETS) == set(ALGORITHMS)
+    assert set(get_args(Algorithm.model_fields["preset"].annotation)) == set(ALGORITHMS)
