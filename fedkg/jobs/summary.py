@@ -112,7 +112,7 @@ def _compared(base: Result, other: Result) -> str:
     rho = ""
     if other["rho_mean_average"]["mean"] is not None and base["rho_mean_average"]["mean"] is not None:
         rho = (
-            f" On average a site's model broke {other['rho_mean_average']['mean']:.0%} of the rules ({base['title']}: "
+            f" Over all rounds a site's model broke on average {other['rho_mean_average']['mean']:.0%} of the rules ({base['title']}: "
             f"{base['rho_mean_average']['mean']:.0%})."
         )
     judged = _words(verdict(ours["values"], theirs["values"]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fedkg.jobs.folder import EXECUTOR, NOTES
 from fedkg.jobs.verdict import verdict
@@ -16,7 +17,7 @@ from fedkg.zones import zone
 def outcome(records: RunRecords) -> list[str]:
     """The outcome, most important first; every sentence is made of figures of the run folder."""
     whole = [result for result in records.results if not result.corrupted]
-    figures = (*records.sentences, _detection(whole), _rules_kept(whole))
+    figures = (*records.sentences, _detection(whole), _rules_kept(whole), _not_taught(records, whole))
     said = (_unfinished(records), _overview(records.results), *figures, _excluded(records), *_remarks(records))
     return [sentence for sentence in said if sentence]
 
@@ -93,6 +94,23 @@ def _rules_kept(results: Sequence[Result]) -> str:
         if not math.isnan(worst):
             parts.append(f"{name} {worst:.1%} at the worst site ({zone(worst)}) and {every:.1%} on average")
     return f"Share of the rules that the sites' models broke in the last round: {'; '.join(parts)}." if parts else ""
+
+
+def _not_taught(records: RunRecords, results: Sequence[Result]) -> str:
+    """Why rules are broken by models that nobody taught them."""
+    taught = any(part.get("penalty") for part in _trainings(records.job))
+    if taught or not any(zone(result.figure("rho_worst").mean) == "critical" for result in results):
+        return ""
+    return (
+        "No model was trained on the rules here: the server only weighs sites by them, and labels alone do not teach them. "
+        "`training.penalty` puts the rules into the sites' loss."
+    )
+
+
+def _trainings(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The job's training fields, and those in which its algorithms differ. `Any`: JSON."""
+    algorithms = job.get("algorithms") or {}
+    return [job.get("training") or {}, *(algorithm.get("training") or {} for algorithm in algorithms.values())]
 
 
 def _remarks(records: RunRecords) -> list[str]:

@@ -69,7 +69,7 @@ def most_violated(records: RunRecords, found: Sequence[Scenario], colour: Mappin
     for row in records.rules:
         if row.arm in algorithm and not math.isnan(row.rate):
             grouped.setdefault(row.rule, []).append(row)
-    worst = sorted(grouped.values(), key=lambda rows: -max(row.rate for row in rows))
+    worst = sorted(grouped.values(), key=lambda rows: -mean(row.rate for row in rows))
     worst = [rows for rows in worst if max(row.rate for row in rows) > 0][:MOST_RULES]
     return [_violated(rows, algorithm, names, colour, records.rule_texts) for rows in worst]
 

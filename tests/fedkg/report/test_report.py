@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
     assert any("FedAvg 20.0% at the worst site (critical)" in sentence for sentence in said)
     assert said[-2] == "Some updates were unusable and left out, by name: graz (1 round)."
     assert said[-1] == "The model was kept as it was (FedAvg: 2 of its rounds)."
+
+
+def test_a_critical_zone_is_explained_while_nothing_taught_the_rules(run_folder: RunFolder) -> None:
+    records = read_run(run_folder())
+    taught = {"algorithms": {"scfa": {"preset": "scfa", "training": {"penalty": 1.0}}}}
+    assert any("`training.penalty` puts the rules" in sentence for sentence in outcome(replace(records, job={})))
+    assert not any("training.penalty" in sentence for sentence in outcome(replace(records, job=taught)))
 
 
 def test_an_unfinished_run_says_so(run_folder: RunFolder) -> None:
