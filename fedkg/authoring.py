@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RULE_SUFFIXES = (".fkg",)
 GRAPH_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml")
+BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
+"""How workbooks, Parquet files and archives begin."""
 COMPILER_LIBRARIES = frozenset({"lark", "rdflib", "oxrdflib", "pyoxigraph", "pint", "sympy", "fedkg_compiler"})
 
 
@@ -151,6 +153,14 @@ def draft(limits: Table | None, table: Table, *, limits_name: str, table_name: s
         return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
 
 
+def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
+    """How many tags a sheet of limits has, and those that are no column of the table, each with a near header. Raises TableError."""
+    with _compiler("writing rules"):
+        from fedkg_compiler.authoring import missing_tags as find
+
+        return find(limits, table)
+
+
 def is_authored(path: str | Path) -> bool:
     """Whether a file is something to compile (rules or a graph) rather than a pack or a table."""
     return Path(path).suffix.lower() in RULE_SUFFIXES + GRAPH_SUFFIXES
@@ -190,11 +200,12 @@ def _existing(path: str | Path) -> Path:
 
 
 def _source_text(path: Path) -> str | None:
-    """A rule file's text as the diagnostics count it, or None when it cannot be read."""
+    """A rule file's text as the diagnostics count it, or None when it cannot be read or has nothing to show (a workbook, an archive)."""
     try:
-        return path.read_bytes().decode("utf-8-sig", errors="replace")
+        body = path.read_bytes()
     except OSError:
         return None
+    return None if body.startswith(BINARY) else body.decode("utf-8-sig", errors="replace")
 
 
 def catalog() -> Catalog:

@@ -116,6 +116,7 @@ def _compile(bodies: Sequence[_Body], graph_paths: Sequence[Path], problems: Pro
     sheets = Sheets()
     bound = [part for rule in names.rules for part in bind_rule(rule, sources, sheets, texts)]
     sources.book.settle(problems)
+    sources.book.note_units(problems)
     _complain_of_nothing(bodies, names, bound, problems)
     if problems.failed or check_only:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,9 @@ import typer
 
 from fedkg.cli.screen import AsJson, count, print_json, say
 from fedkg.errors import UsageError
+
+LISTED = 8
+"""Missing tags that the screen names."""
 
 
 def new(
@@ -46,10 +50,22 @@ def new(
     output.write_text(text, encoding="utf-8")
     result = authoring.check([output])
     rules = len(result.pack.manifest.rules) if result.pack else 0
+    tags, missing = authoring.missing_tags(limits, table) if limits is not None else (0, {})
     if as_json:
-        print_json({"rules_file": str(output), "rules": rules} | authoring.diagnostics_json(result.diagnostics))
+        found = {"tags": tags, "missing_tags": missing} if limits is not None else {}
+        print_json({"rules_file": str(output), "rules": rules} | found | authoring.diagnostics_json(result.diagnostics))
     else:
-        say(f"{output}: {count(rules, 'rule')} for {data}\nnext: fedkg check {output}, then fedkg eval {output} {data}")
+        say(f"{output}: {count(rules, 'rule')} for {data}")
+        if missing:
+            say(_found(tags, missing))
+        say(f"next: fedkg check {output}, then fedkg eval {output} {data}")
+
+
+def _found(tags: int, missing: Mapping[str, str | None]) -> str:
+    """``1 of 2 tags found; `Volume Flow`: did you mean `Volume Flow RateRMS`?``"""
+    named = [f"`{tag}`: did you mean `{near}`?" if near else f"`{tag}` is no column" for tag, near in list(missing.items())[:LISTED]]
+    more = [f"{len(missing) - LISTED} more are listed in the file"] if len(missing) > LISTED else []
+    return "; ".join([f"{tags - len(missing)} of {count(tags, 'tag')} found", *named, *more])
 
 
 def _beside(sheet: Path, output: Path) -> str:

@@ -110,7 +110,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         (["eval", "r.fkg", "t.csv", "--baseline", "folder"], 2, "cannot read baseline"),
         (["eval", "r.fkg", "t.csv", "--baseline", "r.fkg"], 2, "is not JSON"),
         (["check", "folder"], 2, "is a folder"),
-        (["check", "t.csv"], 1, "FKG001"),
+        (["check", "t.csv"], 1, "FKG045"),
         (["inspect", "t.csv"], 1, "not a whole constraint pack"),
         (["inspect", "folder"], 2, "is a folder"),
         (["compile", "r.fkg", "-o", "."], 1, "cannot write"),

@@ -1,6 +1,7 @@
 """First drafts of rule files, for people to go on from."""
 
 from fedkg_compiler.authoring.draft import draft_rules
+from fedkg_compiler.authoring.from_sheet import missing_tags
 from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns
 
-__all__ = ["LimitColumns", "draft_rules", "find_limit_columns"]
+__all__ = ["LimitColumns", "draft_rules", "find_limit_columns", "missing_tags"]

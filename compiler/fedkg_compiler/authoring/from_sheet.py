@@ -12,7 +12,9 @@ from fedkg.tables import Table, is_unknown
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns
 from fedkg_compiler.authoring.ranges import plain
+from fedkg_compiler.authoring.sheet_units import row_units, unit_remarks
 from fedkg_compiler.authoring.wording import Names, quoted, reference, remark, slug
+from fedkg_compiler.binding.sheet import unit_column
 
 LISTED = 12
 UNIT_BEHIND = re.compile(r"\s*[\[(][^\])]*[\])]$")
@@ -27,12 +29,20 @@ def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: 
     columns = find_limit_columns(limits)
     gaps, hopeless = _gaps(limits, columns)
     reasons = [*hopeless, *_odd_units(limits, columns)]
-    lines = _remarks(limits, columns, gaps, table, limits_name, table_name)
+    if columns.unit is not None and unit_column(limits) != columns.unit:
+        reasons.append(f"Rules over a sheet read units from a column called `unit`, not from `{remark(columns.unit)}`")
+    lines = [*_remarks(limits, columns, gaps, table, limits_name, table_name), *unit_remarks(limits, columns, table), ""]
     if not reasons:
         return lines + _one_rule(limits, columns, limits_name)
     lines += [f"# {reason}." for reason in reasons]
     lines += ["# So every row is a rule of its own; mend the sheet and run `fedkg new` again to have one rule that reads it.", ""]
     return lines + _rule_per_tag(limits, columns, table, limits_name)
+
+
+def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
+    """How many tags the sheet has, and those that are no column of the table, each with the header that was probably meant."""
+    tags = dict.fromkeys(text for text in limits.texts(find_limit_columns(limits).tag) if not is_unknown(text))
+    return len(tags), {tag: nearest_header(tag, table.headers) for tag in tags if tag not in table}
 
 
 def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
@@ -92,12 +102,13 @@ def _rule_per_tag(limits: Table, columns: LimitColumns, table: Table, limits_nam
     lows, highs = (nothing if header is None else limits.numbers(header) for header in (columns.low, columns.high))
     names = Names()
     lines = []
-    for tag, low, high in zip(limits.texts(columns.tag), lows.tolist(), highs.tolist(), strict=True):
+    units = zip(*(row_units(limits, header, columns.unit) for header in (columns.low, columns.high)), strict=True)
+    for tag, low, high, (below, above) in zip(limits.texts(columns.tag), lows.tolist(), highs.tolist(), units, strict=True):
         if tag not in table or is_unknown(tag) or (np.isnan(low) and np.isnan(high)):
             continue
         name = names.give(slug(tag))
         column, before = reference(tag, name)
-        parts = ("" if np.isnan(low) else plain(Decimal(repr(low))), column, "" if np.isnan(high) else plain(Decimal(repr(high))))
+        parts = (_limit(low, below), column, _limit(high, above))
         lines += [
             *before,
             f"rule limit_{name} {quoted(f'{tag} stays inside its limits in {limits_name}.')}",
@@ -108,13 +119,16 @@ def _rule_per_tag(limits: Table, columns: LimitColumns, table: Table, limits_nam
     return lines
 
 
+def _limit(value: float, unit: str) -> str:
+    return "" if np.isnan(value) else f"{plain(Decimal(repr(value)))} {unit}".rstrip()
+
+
 def _remarks(limits: Table, columns: LimitColumns, gaps: list[str], table: Table, limits_name: str, table_name: str) -> list[str]:
     """Comments: tags that the table does not have, with the header that was meant; limits that are missing or contradict each other."""
     tags = [text for text in limits.texts(columns.tag) if not is_unknown(text)]
-    absent = [tag for tag in dict.fromkeys(tags) if tag not in table]
+    absent = missing_tags(limits, table)[1]
     lines = [f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are columns of {remark(table_name)}."]
-    for tag in absent[:LISTED]:
-        close = nearest_header(tag, table.headers)
+    for tag, close in list(absent.items())[:LISTED]:
         lines.append(f"#   missing: {remark(tag)}" + (f"; did you mean {remark(close)}?" if close else ""))
     if len(absent) > LISTED:
         lines.append(f"#   missing: {len(absent) - LISTED} more")
@@ -128,4 +142,4 @@ def _remarks(limits: Table, columns: LimitColumns, gaps: list[str], table: Table
         names = limits.texts(columns.tag)
         crossed = np.flatnonzero(limits.numbers(columns.low) > limits.numbers(columns.high)).tolist()
         lines += [f"#   {limits.where(row)}: the lower limit of {remark(names[row])} is above the upper" for row in crossed[:LISTED]]
-    return [*lines, ""]
+    return lines

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Role
+from fedkg.units.header import header_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
@@ -61,6 +62,8 @@ class Book:
         self._by_name: dict[tuple[str, ColumnType], int] = {}
         self._by_view: dict[BookView, int] = {BASE: 0}
         self._told: dict[int, Span] = {}
+        self._by_header: dict[int, Span] = {}
+        self._by_sheet: dict[int, Span] = {}
         self._bare: list[tuple[NDArray[np.int64], Span]] = []
 
     def column(self, column: BookColumn) -> int:
@@ -112,7 +115,32 @@ class Book:
     def tell_by_sheet(self, column: int, unit: Unit, span: Span) -> None:
         """A column without a unit is in the one that a sheet of tags gives it."""
         self.columns[column] = replace(self.columns[column], unit=unit)
-        self._told[column] = span
+        self._told[column] = self._by_sheet[column] = span
+
+    def tell_by_header(self, column: int, span: Span) -> None:
+        """A column without a unit is in the one that stands in brackets behind its header, if one does."""
+        entry = self.columns[column]
+        if entry.unit is None and entry.type == "real" and (unit := header_unit(entry.source)) is not None:
+            self.columns[column] = replace(entry, unit=unit)
+            self._by_header[column] = span
+
+    def headed(self, column: int) -> bool:
+        """Whether the column's unit is the one behind its header."""
+        return column in self._by_header
+
+    def note_units(self, problems: Problems) -> None:
+        """When all rules are bound: say which columns took their unit from their header, and which from a sheet of tags."""
+        for told, why in ((self._by_header, "header says"), (self._by_sheet, "row of the sheet says")):
+            by_place: dict[Span, list[int]] = {}
+            for column, span in told.items():
+                by_place.setdefault(span, []).append(column)
+            for span, (first, *others) in by_place.items():
+                name, unit = self.columns[first].name, self.columns[first].unit
+                text = unit.text if unit else ""
+                more = f"; so {'is' if len(others) == 1 else 'are'} {len(others)} more, each as its own says" if others else ""
+                code = "FKG242" if told is self._by_header else "FKG243"
+                message = f"`{name}` is taken to be in {text}, as its {why}{more}"
+                problems.info(code, span, message, f"write `signal {quoted(name)} in {text}` to say so, or the unit that it is in")
 
     def compare_bare(self, readings: Sequence[NDArray[np.int64]], span: Span) -> None:
         """Columns without units are compared with each other as they stand: their units, told later, must be one."""

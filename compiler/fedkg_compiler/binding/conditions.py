@@ -82,6 +82,8 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     _ask_about_gauges(known, unit, scope)
     scope.compared.append(unit.text if unit else "")
     sides = [in_unit(value, unit, scope) for value in known]
+    if tolerance is None:
+        _never(node, sides, scope)
     terms = [term_of(side, scope) for side in sides]
     formulas = []
     for i, operator in enumerate(node.operators):
@@ -90,6 +92,28 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
             return None
         formulas.append(compare(operator.text, left, right, slack, scope.rows))
     return formulas[0] if len(formulas) == 1 else And(args=tuple(formulas))
+
+
+def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
+    """Complain of a chain whose ends contradict each other in every row, whatever stands between them: ``310 <= t <= 300``."""
+    for i, first in enumerate(sides):
+        for j in range(i + 2, len(sides)):
+            last, operators = sides[j], [operator.text for operator in node.operators[i:j]]
+            rising = all(operator in ("<", "<=", "==") for operator in operators)
+            if not (rising or all(operator in (">", ">=", "==") for operator in operators)):
+                continue
+            if not isinstance(first, Fixed) or not isinstance(last, Fixed) or not first.values.size:
+                continue
+            low, high = (first.values, last.values) if rising else (last.values, first.values)
+            if np.all(low > high) or (any(operator in ("<", ">") for operator in operators) and np.all(low >= high)):
+                row, unit = scope.where(0), f" {first.unit.text}" if first.unit and first.unit.text else ""
+                scope.problems.error(
+                    "FKG244",
+                    node.span,
+                    f"nothing lies above {low[0]:g}{unit} and below {high[0]:g}{unit}{row}: no value keeps this",
+                    "exchange the two limits, or write two comparisons joined by `or` where both sides are meant",
+                )
+                return
 
 
 def comparison_unit(values: Sequence[Value]) -> Unit | None:

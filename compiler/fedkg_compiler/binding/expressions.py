@@ -18,6 +18,7 @@ from fedkg_compiler.binding.lookup import names_in
 from fedkg_compiler.binding.reading import Reading
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.staged import refuse
+from fedkg_compiler.binding.strange_units import strange_unit
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Quantity, Raised, Reference, Tree, Variable
@@ -150,8 +151,7 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
     unit = parse_unit(text)
     if isinstance(unit, UnitProblem):
         place = scope.environment.span or span
-        instead = " or ".join(f"`{word}`" for word in unit.instead)
-        scope.problems.error("FKG211", place, f"?{name} comes in `{text}`, which {unit.reason}", f"write {instead}" if instead else "")
+        scope.problems.error("FKG211", place, *strange_unit(unit, text, f"?{name} comes in", scope.graph))
         return None
     return Fixed(values=values, unit=unit, span=span)
 

@@ -13,6 +13,7 @@ from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.names import DeclaredSignal, Names
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.reading import NOWHERE, Place
+from fedkg_compiler.binding.strange_units import strange_unit
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.terms import ColumnFact, local_name
 
@@ -66,6 +67,7 @@ def header_place(header: str, sources: Sources, span: Span) -> Place:
         if place is not None:
             return place
     column = sources.book.column(BookColumn(name=header, source=header, declared=False))
+    sources.book.tell_by_header(column, span)
     unit = sources.book.told(column)
     return Place(column=column, stored=unit, spoken=unit)
 
@@ -150,13 +152,16 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
     """The place, spoken of in the unit that the sheet gives."""
     unit = parse_unit(text)
     if isinstance(unit, UnitProblem):
-        sources.problems.error("FKG211", span, f"the sheet gives `{tag}` the unit `{text}`, which {unit.reason}", _instead(unit))
+        sources.problems.error("FKG211", span, *strange_unit(unit, text, f"the sheet gives `{tag}` the unit", sources.graph))
         return NOWHERE
     if place.stored is None:
         sources.book.tell_by_sheet(place.column, unit, span)
         return replace(place, stored=unit, spoken=unit)
     if not same_dimension(place.stored, unit):
-        sources.problems.error("FKG213", span, f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`")
+        why, hint = "", ""
+        if sources.book.headed(place.column):
+            why, hint = ", as its header says", f"mend the sheet, or declare what the column is in: `signal {quoted(tag)} in {text}`"
+        sources.problems.error("FKG213", span, f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`{why}", hint)
         return NOWHERE
     if sources.book.told_at(place.column) is not None and not same_scale(place.stored, unit):
         message = (
@@ -216,8 +221,8 @@ def _place(signal: DeclaredSignal, name: str, header: str, unit_text: str | None
     if unit_text is not None:
         found = parse_unit(unit_text)
         if isinstance(found, UnitProblem):
-            message = f"the graph gives the column `{header}` of `{signal.name}` the unit `{unit_text}`, which {found.reason}"
-            sources.problems.error("FKG211", signal.place, message, _instead(found))
+            given = f"the graph gives the column `{header}` of `{signal.name}` the unit"
+            sources.problems.error("FKG211", signal.place, *strange_unit(found, unit_text, given, sources.graph))
             return NOWHERE
         if signal.unit is not None and not same_dimension(found, signal.unit):
             sources.problems.error(
@@ -232,9 +237,7 @@ def _place(signal: DeclaredSignal, name: str, header: str, unit_text: str | None
         change = conversion(signal.unit, stored)
         bounds = change.one(bounds[0]), change.one(bounds[1])
     column = sources.book.column(BookColumn(name=name, source=header, role=signal.role, unit=stored, span=bounds))
-    stored = stored or sources.book.told(column)
+    if stored is None:
+        sources.book.tell_by_header(column, span)
+        stored = sources.book.told(column)
     return Place(column=column, role=signal.role, stored=stored, spoken=signal.unit or stored)
-
-
-def _instead(problem: UnitProblem) -> str:
-    return f"write {' or '.join(f'`{text}`' for text in problem.instead)}" if problem.instead else ""

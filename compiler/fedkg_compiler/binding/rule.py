@@ -122,6 +122,7 @@ def _bind_part(rule: FileRule, formula: Condition, environment: Environment, rea
         rows=rows,
         book=sources.book,
         problems=sources.problems,
+        graph=sources.graph,
         view=View(key="base", ids=np.zeros(environment.rows, dtype=np.int64)),
         keys=_keys(rule, environment, readings, sources.problems),
         compared=[],

@@ -6,6 +6,7 @@ Letter: R bank rows of the rule (or of the part of its rows that share all units
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.reading import Readings
 from fedkg_compiler.lowering.rows import Rows
+
+if TYPE_CHECKING:
+    from fedkg_compiler.ontology.graph import Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,7 @@ class Scope:
     rows: Rows
     book: Book
     problems: Problems
+    graph: Graph | None
     view: View
     keys: tuple[tuple[tuple[str, str], ...], ...]
     compared: list[str]

@@ -15,13 +15,13 @@ from fedkg.pack import Source
 from fedkg.tables import Table, read_table
 from fedkg.tables.numerals import DecimalMark, number
 from fedkg.tables.words import is_unknown
+from fedkg.units.header import split_header
 from fedkg_compiler.binding.environment import Cell, Environment
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.syntax.tree import Word
 
 _UNIT_HEADERS = ("unit", "units", "einheit", "uom", "engunits")
-_BRACKETED = re.compile(r"^(.*?)\s*[\[(]\s*([^\])]+?)\s*[\])]$")
 _WITH_UNIT = re.compile(r"^([-+−]?[\d.,' \u00a0]*\d(?:[eE][-+]?\d+)?)\s*([^\d\s].*)$")
 
 
@@ -67,7 +67,7 @@ def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, s
     if any(header is None for header in headers.values()):
         return None
     cells = {name: _cells(header, table) for name, header in headers.items() if header is not None}
-    unit = next((header for header in table.headers if header.casefold() in _UNIT_HEADERS), None)
+    unit = unit_column(table)
     return Environment(
         rows=table.rows,
         cells=cells,
@@ -75,6 +75,11 @@ def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, s
         span=path.span,
         where=partial(_where, table, Path(path.text).name),
     )
+
+
+def unit_column(table: Table) -> str | None:
+    """The header of the column that gives each row's unit."""
+    return next((header for header in table.headers if header.casefold() in _UNIT_HEADERS), None)
 
 
 def _where(table: Table, name: str, row: int) -> str:
@@ -103,9 +108,9 @@ def _header(word: Word, table: Table, path: Word, problems: Problems) -> str | N
     """The header that a variable stands for; a unit in brackets behind it does not count."""
     by_name = {_plain(header): header for header in reversed(table.headers)}
     for header in reversed(table.headers):
-        found = _BRACKETED.match(header)
-        if found:
-            by_name.setdefault(_plain(found[1]), header)
+        name, unit = split_header(header)
+        if unit:
+            by_name.setdefault(_plain(name), header)
     known = by_name.get(_plain(word.text))
     if known is None:
         close = nearest(word.text, [re.sub(r"\W+", "_", header) for header in table.headers])
@@ -120,8 +125,7 @@ def _header(word: Word, table: Table, path: Word, problems: Problems) -> str | N
 
 
 def _cells(header: str, table: Table) -> tuple[Cell | None, ...]:
-    found = _BRACKETED.match(header)
-    unit = found[2] if found else ""
+    _, unit = split_header(header)
     mark: DecimalMark = table.found.decimal
     texts = table.texts(header)
     if table.is_numeric(header):

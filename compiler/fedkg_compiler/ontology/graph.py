@@ -118,6 +118,10 @@ class Graph:
         """Return a unit's IRI as rule files write the unit (``unit:N-M`` is ``N.m``), or the IRI where no text is known."""
         return self._values.unit_text(iri)
 
+    def nearest_unit(self, iri: str) -> str | None:
+        """Return the unit that an IRI without a known text was probably meant to be, as ``unit:K``, or None."""
+        return self._values.nearest_unit(iri)
+
     def values_of(self, subject_iri: str, property_iri: str) -> list[RdfTerm]:
         """Return what a property says of a subject, as plain values, sorted as rows are."""
         rows = self._store.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)

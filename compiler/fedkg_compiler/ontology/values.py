@@ -6,8 +6,12 @@ import math
 
 import pyoxigraph as ox
 
+from fedkg.nearest import nearest
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Unit, same_scale
 from fedkg_compiler.ontology.standard import FKG, QUDT, XSD
-from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm
+from fedkg_compiler.ontology.standard import UNIT as UNIT_SPACE
+from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
 
 NUMERIC_VALUE = (ox.NamedNode(QUDT + "numericValue"), ox.NamedNode(QUDT + "value"))
 UNIT = (ox.NamedNode(QUDT + "unit"), ox.NamedNode(QUDT + "hasUnit"))
@@ -72,6 +76,21 @@ class Values:
             texts = self._texts(node, _UNIT_TEXT) or [text for text in self._texts(node, _UCUM) if "[" not in text and "{" not in text]
             self._units[iri] = texts[0] if texts else iri
         return self._units[iri]
+
+    def nearest_unit(self, iri: str) -> str | None:
+        """Return the unit that was probably meant by an IRI nobody knows (``unit:KELVIN``), as ``unit:K``; None where none is near."""
+        known = {
+            quad.subject.value: parse_unit(quad.object.value)
+            for quad in self._store.quads_for_pattern(None, _UNIT_TEXT, None)
+            if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal)
+        }
+        locals_ = {local_name(other): other for other in sorted(known)}
+        word = local_name(iri)
+        meant = parse_unit(word.lower().replace("_", "."))
+        same = [] if isinstance(meant, UnitProblem) else [o for o, u in known.items() if isinstance(u, Unit) and same_scale(meant, u)]
+        near = locals_.get(nearest(word, locals_) or "")
+        found = min(same, key=lambda other: (len(other), other)) if same else near
+        return None if found is None else f"unit:{local_name(found)}" if found.startswith(UNIT_SPACE) else f"<{found}>"
 
     def unit_of(self, node: ox.NamedNode | ox.BlankNode) -> str | None:
         """Return the unit that ``qudt:unit`` or ``qudt:hasUnit`` gives a node, as text; None where there is none."""

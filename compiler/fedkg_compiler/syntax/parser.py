@@ -14,6 +14,7 @@ from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
 from fedkg_compiler.syntax.explain import explain, explain_start, indented_statement
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS, Branch, statement_parser
 from fedkg_compiler.syntax.lost import lost
+from fedkg_compiler.syntax.sheets import is_table
 from fedkg_compiler.syntax.split import Chunk, joined, split
 from fedkg_compiler.syntax.text import decode, not_text, plain_text
 from fedkg_compiler.syntax.tree import Lost, RuleFile, Statement
@@ -33,7 +34,7 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
     There are at most `MAX_PROBLEMS` errors, and then one that says how many more there are.
     """
     text = plain_text(text)
-    stranger = not_text(text, file)
+    stranger = is_table(text, file) or not_text(text, file)
     if stranger is not None:
         return RuleFile(file=file, text=text, statements=()), (stranger,)
     reading = _Reading(split(text, file))
@@ -47,6 +48,8 @@ def parse_bytes(body: bytes, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...
     """`parse` for a file as it lies on disk: UTF-8, or UTF-16 with its byte order mark; another encoding is one more error."""
     text, problems = decode(body, file)
     tree, more = parse(text, file)
+    if any(problem.code == "FKG045" for problem in more):
+        return tree, more
     return tree, problems + more
 
 

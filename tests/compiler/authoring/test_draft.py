@@ -12,7 +12,7 @@ from shared import SHARED, needs_shared
 
 from fedkg.errors import TableError
 from fedkg.tables import Table, read_bytes, read_table
-from fedkg_compiler.authoring import draft_rules, find_limit_columns
+from fedkg_compiler.authoring import draft_rules, find_limit_columns, missing_tags
 from fedkg_compiler.authoring.from_sheet import variable
 from fedkg_compiler.driver import compile_rules
 from fedkg_compiler.syntax import parse
@@ -203,3 +203,25 @@ def test_drafts_of_real_tables(name: str) -> None:
     assert problems == ()
     assert len([statement for statement in tree.statements if isinstance(statement, Rule)]) >= 5
     assert any(isinstance(statement, Timeline) for statement in tree.statements) == (not name.startswith("ai4i"))
+
+
+def test_the_units_of_the_sheet_are_held_against_those_of_the_table() -> None:
+    table = read_bytes(b"Tool wear [min];PT-1;Torque [Nm];P [bar]\n1;2;3;4\n", "t.csv")
+    sheet = "tag,unit,high\nTool wear [min],h,4\nPT-1,bar,8\nTorque [Nm],bar,3\nP [bar],bar,3\n"
+    text = draft_rules(read_bytes(sheet.encode(), "limits.csv"), table)
+    assert "#   Tool wear [min]: limits in h are converted, since the header says min" in text
+    assert "#   PT-1: taken to be in bar in the table too, whose header tells no unit" in text
+    assert "#   Torque [Nm]: the sheet's bar cannot be converted to the header's Nm: mend one of them" in text
+    assert "P [bar]:" not in text
+
+
+def test_rules_of_single_tags_keep_their_units() -> None:
+    table = read_bytes(b"Tool wear [min];x\n1;2\n", "t.csv")
+    text = draft_rules(read_bytes(b"tag,unit,low,high\nTool wear [min],h,0,4\nx,Kringel,1,\n", "limits.csv"), table)
+    assert "require 0 h <= `Tool wear [min]` <= 4 h" in text
+    assert "require 1 <= `x`" in text
+
+
+def test_tags_that_are_missing_are_counted_and_named() -> None:
+    table = read_bytes(b"Volume Flow RateRMS;x\n1;2\n", "t.csv")
+    assert missing_tags(read_bytes(b"tag,high\nVolume Flow,4\nx,1\n", "l.csv"), table) == (2, {"Volume Flow": "Volume Flow RateRMS"})

@@ -39,12 +39,16 @@ def evaluated(folder: Path, sheet: str | None, table: Table) -> Evaluation:
 @pytest.mark.parametrize(
     ("sheet", "violated", "unit"),
     [
-        ("tag,low,high\nDruck [bar],0,2\nfest,1,9\n", 1, ""),
+        ("tag,low,high\nDruck [bar],0,2\nfest,1,9\n", 1, "bar"),
         ("Messstelle;Einheit;Max;Min\nDruck [bar];bar;2,0;0\nfest;°C;9;1\n", 1, "bar"),
         ("Max. [bar];Messstelle;Min. [bar]\n2,25;Druck [bar];0,5\n", 1, "bar"),
         ("Messstelle;Max;Min\nDruck [bar];2;\nfest;;8\n", 7, ""),
-        ("Tag\tHigh\nDruck [bar]\t2.25\n", 1, ""),
-        ("tag,unit,low,high\nDruck [bar],Kringel,0,2\n", 1, ""),
+        ("Tag\tHigh\nDruck [bar]\t2.25\n", 1, "bar"),
+        ("tag,unit,low,high\nDruck [bar],Kringel,0,2\n", 1, "bar"),
+        ("tag,unit,low,high\nDruck [bar],kPa,0,200\n", 1, "kPa"),
+        ("tag,EU,low,high\nDruck [bar],kPa,0,200\n", 1, "bar"),
+        ("tag,unit,low,high\nDruck [bar],kPa,0,200\nfest,Kringel,1,9\n", 1, "bar"),
+        ("tag,low [kPa],high [kPa]\nDruck [bar],0,200\n", 1, "bar"),
     ],
 )
 def test_drafts_from_sheets(sheet: str, violated: int, unit: str, tmp_path: Path) -> None:

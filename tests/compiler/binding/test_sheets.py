@@ -36,6 +36,9 @@ RULE = '?tag, ?low, ?high in table "limits.csv" require ?low <= value(?tag) <= ?
         ("tag\tunit\tlow\thigh\nT1\tbar\t1\t2\nT2\t\t3\t4\n", ["1 <= T1 and T1 <= 2  (in bar)", "3 <= T2 and T2 <= 4"]),
         ("tag;Einheit;low;high\nT1;m3/h;1;2\n", ["1 <= T1 and T1 <= 2  (in m3/h)"]),
         ("tag,low,high\n204,1,2\n", ["1 <= 204 and 204 <= 2"]),
+        ("tag,unit,low,high\nTool wear [min],h,0,4\n", ["0 <= Tool wear [min] / 60 and Tool wear [min] / 60 <= 4  (in h)"]),
+        ("tag,unit,low,high\nTorque [Nm],Nm,0,75\n", ["0 <= Torque [Nm] and Torque [Nm] <= 75  (in Nm)"]),
+        ("tag,low,high\nP (bar),1 bar,200 kPa\n", ["1 <= P (bar) and P (bar) <= 2  (in bar)"]),
         ("tag,low,high\nT1,,2\nT2,1,\nT3,n/a,No Data\n", ["T1 <= 2", "1 <= T2"]),
     ],
 )
@@ -77,3 +80,26 @@ def test_a_sheet_that_is_a_folder_or_noise(tmp_path: Path) -> None:
     (tmp_path / "limits.csv").rmdir()
     (tmp_path / "limits.csv").write_bytes(bytes(range(256)) * 20)
     assert compile_rules([tmp_path / "r.fkg"]).pack is None
+
+
+def test_a_unit_that_contradicts_the_header(tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text("tag,unit,low,high\nTool wear [min],bar,0,4\n", encoding="utf-8")
+    (tmp_path / "r.fkg").write_text(f"rule r for {RULE}\n", encoding="utf-8")
+    found = compile_rules([tmp_path / "r.fkg"]).diagnostics
+    assert [problem.code for problem in found] == ["FKG213", "FKG242"]
+    assert found[0].message == "the sheet gives `Tool wear [min]` the unit `bar`, but it is in `min`, as its header says"
+
+
+def test_units_from_headers_and_from_the_sheet_are_said_once(tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text("tag,unit,low,high\nA [min],h,0,4\nB [bar],bar,0,1\nC,K,0,1\n", encoding="utf-8")
+    (tmp_path / "r.fkg").write_text(f"rule r for {RULE}\nrule s for {RULE}\n", encoding="utf-8")
+    found = compile_rules([tmp_path / "r.fkg"]).diagnostics
+    assert [(problem.severity, problem.code, problem.message) for problem in found] == [
+        ("info", "FKG242", "`A [min]` is taken to be in min, as its header says; so is 1 more, each as its own says"),
+        ("info", "FKG243", "`C` is taken to be in K, as its row of the sheet says"),
+    ]
+
+
+def test_a_declaration_goes_before_the_header(tmp_path: Path) -> None:
+    pack = compiled(tmp_path, "tag,unit,low,high\nP [bar],bar,1,2\n", RULE, "signal `P [bar]` in mbar\n")
+    assert rows(pack) == ["1 <= P [bar] / 1000 and P [bar] / 1000 <= 2  (in bar)"]

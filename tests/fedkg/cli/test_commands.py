@@ -108,6 +108,32 @@ def test_new_from_limits_makes_rules_that_check_clean(fedkg: Command, tmp_path: 
     assert fedkg("new", "table.csv", "-o", "first.fkg", "--force").code == 0
 
 
+def test_new_names_the_tags_that_are_missing(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text("tag,unit,low,high\nTorque [Nm],Nm,0,70\nTorqe,Nm,0,70\n")
+    done = fedkg("new", "limits.csv", "table.csv", "-o", "first.fkg")
+    assert "1 of 2 tags found; `Torqe`: did you mean `Torque [Nm]`?" in done.out
+    done = fedkg("new", "limits.csv", "table.csv", "-o", "first.fkg", "--force", "--json")
+    assert done.json["missing_tags"] == {"Torqe": "Torque [Nm]"}
+
+
+def test_limits_in_another_unit_than_the_header_are_converted(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "wear.csv").write_text("Tool wear [min]\n0\n100\n239\n241\n")
+    (tmp_path / "limits.csv").write_text("tag,unit,low,high\nTool wear [min],h,0,4\n")
+    assert fedkg("new", "limits.csv", "wear.csv", "-o", "first.fkg").code == 0
+    assert fedkg("check", "first.fkg").code == 0
+    (rule,) = fedkg("eval", "first.fkg", "wear.csv", "--json").json["rules"]
+    assert (rule["satisfied"], rule["violated"]) == (3, 1)
+
+
+def test_a_table_among_the_rule_files_is_one_error(fedkg: Command, tmp_path: Path) -> None:
+    done = fedkg("check", "table.csv", "--json")
+    assert [(d["code"], d["help"]) for d in done.json["diagnostics"]] == [
+        ("FKG045", "check a table with rules: fedkg eval RULES table.csv")
+    ]
+    (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04" + bytes(range(256)))
+    assert [d["code"] for d in fedkg("check", "book.xlsx", "--json").json["diagnostics"]] == ["FKG045"]
+
+
 def test_new_writes_into_another_folder(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text("tag,low,high\nTorque [Nm],0,70\n")
     (tmp_path / "sub").mkdir()

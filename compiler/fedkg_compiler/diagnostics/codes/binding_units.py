@@ -60,6 +60,23 @@ Declare it: signal `PT-204` in bar.""",
 A column that no statement declares is taken to be in the unit it is compared with. This is a note, no mistake; a
 declaration makes it certain: signal `PT-204` in bar.""",
     ),
+    "FKG242": Code(
+        "a unit from the header",
+        """\
+A column that no statement declares is in the unit in brackets behind its header: `Torque [Nm]`, `Pressure (bar)`. Limits in
+another unit of the same kind are converted. This is a note, no mistake; a declaration goes before the header:
+
+    signal `Torque [Nm]` in N.m""",
+    ),
+    "FKG243": Code(
+        "a unit from the sheet",
+        """\
+Neither a statement nor the header tells the unit of a column that a sheet of limits names. It is taken to be in the unit that
+the sheet gives its row; look whether the table has it in that unit too. Where it has another, declare it, and limits are converted:
+
+    signal `PT-204` in mbar
+    rule r for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high""",
+    ),
     "FKG218": Code(
         "1/min read as revolutions",
         """\
@@ -119,6 +136,14 @@ Only what the model predicts can rise or fall as a signal rises: the other colum
 A tolerance is a number that is not negative, or a value of the quantifier, in the unit of what is compared.
 
     rule r require inflow == outflow +/- loss        +/- 0.5 kg/h""",
+    ),
+    "FKG244": Code(
+        "limits that contradict each other",
+        """\
+The lower end of a chain of comparisons is above its upper end, in every row: no value lies between them, so the rule would be
+broken by all data. Limits from a sheet or the graph count as soon as all of their rows are so.
+
+    rule r require 310 K < t < 300 K        300 K < t < 310 K""",
     ),
     "FKG228": Code(
         "a number that is none",

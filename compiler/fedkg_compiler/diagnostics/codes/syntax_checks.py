@@ -179,4 +179,20 @@ A hundred problems of a file are shown; what follows was not read to the end. Me
 file with more than a hundred is mostly no rule file.
 """,
     ),
+    "FKG045": Code(
+        "A table in place of a rule file",
+        """\
+The file is a table (CSV, Parquet or a workbook): its name says so, or most of its lines have the same separators and none
+begins a statement. Rules are written in a file of their own; `fedkg eval` holds the table against them, and `fedkg new` makes a
+first draft of them from the table.
+
+    time,pressure
+    10:00,7.5
+    10:05,8.2
+
+Write what must hold, and run `fedkg eval rules.fkg history.csv`.
+
+    rule low require pressure <= 8 bar
+""",
+    ),
 }

@@ -103,9 +103,12 @@ def missing_mark(at: Offence) -> Found | None:
     if "LBRACE" in accepts and at.follows("where"):
         return Found("FKG022", "a graph pattern stands in braces", "write: where { ?pump a plant:Pump }")
     if accepts == {"STRING"} and not at.ended:
-        found = re.match(r"[^\s#]+", at.rest)
+        found = re.match(r"[“”„‟«»‘’‚‛´'][^\n]*?[“”„‟«»‘’‚‛´']|[^\s#]+", at.rest)
         written = found[0] if found else at.bad
-        return Found("FKG022", f"`{written}` stands without quotes", f'write "{written}"', at.start, at.start + len(written))
+        inner = written.strip("".join(_QUOTES)).strip()
+        if written[0] in _QUOTES:
+            return Found("FKG013", f"`{written[0]}` is no quote of the language", f'write "{inner}"', at.start, at.start + len(written))
+        return Found("FKG022", f"`{written}` stands without quotes", f'write "{inner}"', at.start, at.start + len(written))
     if accepts == {"IRI"} and not at.ended:
         found = re.match(r"[^\s]+", at.rest)
         written = found[0] if found else at.bad

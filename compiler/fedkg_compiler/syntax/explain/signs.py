@@ -127,10 +127,8 @@ def number_form(at: Offence) -> Found | None:
     if before is not None and before.type == "NUMBER":
         start = before.start_pos or 0
         written = str(before)
-        if found := re.match(r"(?:,[0-9]+)+", rest):
-            groups = re.fullmatch(r"(?:,[0-9]{3}){2,}", found[0])
-            meant = (written + found[0]).replace(",", "" if groups else ".")
-            hint = f"digits stand together: {meant}" if groups else f"decimals take a point: {meant}"
+        if found := re.match(r"(?:,[0-9]+)+(?:\.[0-9]+)?", rest):
+            hint = _without_commas(written, found[0])
             return Found("FKG008", f"`{written}{found[0]}` has a comma", hint, start, at.start + len(found[0]))
         if found := re.match(r"['’_ \u00a0\u202f]?([0-9]+(?:['’_ \u00a0\u202f][0-9]+)*)", rest):
             gap = at.text[before.end_pos or 0 : at.start]
@@ -151,6 +149,20 @@ def number_form(at: Offence) -> Found | None:
     if found and "NUMBER" in at.accepts:
         return Found("FKG023", "a number has no plus sign", f"write {found[1]}", at.start, at.start + len(found[0]))
     return None
+
+
+def _without_commas(written: str, rest: str) -> str:
+    """What ``1,5``, ``1,000,000``, ``1.000,5`` and ``1,000.5`` are here: the last kind of mark, standing once, is the decimal one."""
+    whole = written + rest
+    if "." in rest:
+        return f"digits stand together: {whole.replace(',', '')}"
+    if "." in written:
+        thousands = re.fullmatch(r"[0-9]{1,3}\.[0-9]{3},[0-9]+", whole)
+        meant = whole.replace(".", "").replace(",", ".") if thousands else whole.split(",", 1)[0]
+        return f"decimals take a point, and digits stand together: {meant}" if thousands else f"a number has one point: {meant}"
+    groups = re.fullmatch(r"(?:,[0-9]{3}){2,}", rest)
+    meant = whole.replace(",", "" if groups else ".")
+    return f"digits stand together: {meant}" if groups else f"decimals take a point: {meant}"
 
 
 def stranger(at: Offence) -> Found | None:
