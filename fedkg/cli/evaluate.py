@@ -45,6 +45,14 @@ def evaluate(
     if len(files) < 2:
         raise UsageError("a table is missing", expected="a pack or rule files, and a table last", help="fedkg eval rules.fkg table.csv")
     *rules, data = files
+    if authoring.is_authored(data) or data.suffix.lower() == ".fkgpack":
+        tables = [path for path in rules if not authoring.is_authored(path) and path.suffix.lower() != ".fkgpack"]
+        right = [path for path in files if path not in tables] + tables
+        raise UsageError(
+            f"the table comes last, but {data} is no table",
+            expected="a pack or rule files, and a table last",
+            help=f"fedkg eval {' '.join(map(str, right))}" + ("" if tables else " table.csv"),
+        )
     allowance = parse_allowance(allow)
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)

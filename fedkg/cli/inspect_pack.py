@@ -11,6 +11,8 @@ import typer
 from fedkg.cli.screen import AsJson, count, out, print_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from fedkg.pack import Pack
 
 
@@ -77,35 +79,50 @@ def summary(pack: Pack) -> str:
 
 
 def _show(pack: Pack, rows: int, name: str) -> None:
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
     facts, console = description(pack, rows), out()
-    console.print(f"[bold]{escape(name)}[/]  {summary(pack)}\n")
+    console.print(Text.assemble((name, "bold"), f"  {summary(pack)}\n"))
+    console.print(_rules(facts))
+    console.print()
+    console.print(_columns(facts))
+    for i, bank in enumerate(facts["banks"]):
+        head = f"  {count(bank['bound_rows'], 'row')} of {', '.join(bank['rules'])}  "
+        console.print(Text.assemble("\n", (f"Bank {i}", "bold"), head, (bank["hash"], "dim")))
+        console.print(Text(f"  {bank['skeleton']}"))
+        for example in bank["examples"]:
+            about = "  ".join(part for part in (example["entity"], example["where"]) if part)
+            console.print(Text.assemble("    ", (about, "dim"), f"  {example['formula']}"))
+    provenance = facts["provenance"]
+    console.print(Text.assemble("\n", ("Made by", "bold"), f" {provenance['compiler']} from"))
+    for source in provenance["sources"]:
+        console.print(Text.assemble(f"  {source['kind']:<9} {source['name']}  ", (source["sha256"][:16], "dim")))
+
+
+def _rules(facts: dict[str, Any]) -> Table:
+    """The rules as a table for the screen. `Any`: what `description` says."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title="Rules", title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for header in ("rule", "kind", "weight", "rows", "about", "says"):
-        table.add_column(header, justify="right" if header in ("weight", "rows") else "left", overflow="fold")
+    for header in ("rule", "kind", "weight", "bound", "about", "says"):
+        table.add_column(header, justify="right" if header in ("weight", "bound") else "left", overflow="fold")
     for rule in facts["rules"]:
         about = "model" if rule["output"] else "data"
         cells = (rule["rule"], rule["kind"], f"{rule['weight']:g}", f"{rule['bound_rows']:,}", about, rule["title"])
-        table.add_row(*(escape(cell) for cell in cells))
-    console.print(table)
-    console.print()
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _columns(facts: dict[str, Any]) -> Table:
+    """The columns as a table for the screen. `Any`: what `description` says."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title="Columns", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for header in ("name", "header in the table", "type", "role", "unit", "span"):
         table.add_column(header, overflow="fold")
     for column in facts["columns"]:
         span = " .. ".join(f"{end:g}" for end in column["span"]) if column["span"] else ""
-        table.add_row(*(escape(cell) for cell in (column["name"], column["source"], column["type"], column["role"], column["unit"], span)))
-    console.print(table)
-    for i, bank in enumerate(facts["banks"]):
-        rules = escape(", ".join(bank["rules"]))
-        console.print(f"\n[bold]Bank {i}[/]  {count(bank['bound_rows'], 'row')} of {rules}  [dim]{bank['hash']}[/]")
-        console.print(f"  {escape(bank['skeleton'])}")
-        for example in bank["examples"]:
-            about = "  ".join(part for part in (example["entity"], example["where"]) if part)
-            console.print(f"    [dim]{escape(about)}[/]  {escape(example['formula'])}")
-    provenance = facts["provenance"]
-    console.print(f"\n[bold]Made by[/] {escape(provenance['compiler'])} from")
-    for source in provenance["sources"]:
-        console.print(f"  {source['kind']:<9} {escape(source['name'])}  [dim]{source['sha256'][:16]}[/]")
+        table.add_row(*(Text(cell) for cell in (column["name"], column["source"], column["type"], column["role"], column["unit"], span)))
+    return table

@@ -10,6 +10,7 @@ from types import TracebackType
 import typer
 from typer.main import get_command
 
+from fedkg.authoring import CompileError
 from fedkg.cli import check, compile_rules, data, evaluate, explain, inspect_pack, new, ontology, run_job
 from fedkg.errors import FedkgError
 
@@ -66,6 +67,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
     sys.excepthook = _own_fault
     try:
         get_command(app)(args=None if arguments is None else list(arguments), prog_name="fedkg")
+    except CompileError as error:
+        _leave(str(error), error.exit_code)  # every diagnostic says itself that it is an error
     except FedkgError as error:
         _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -79,6 +82,11 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def _fail(text: str, code: int) -> None:
     sys.stdout.flush()
     typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+    _leave(text, code)
+
+
+def _leave(text: str, code: int) -> None:
+    sys.stdout.flush()
     typer.echo(text, err=True)
     sys.exit(code)
 

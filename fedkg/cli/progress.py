@@ -26,8 +26,10 @@ class Watch:
         if console.is_terminal:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-            texts = (TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[figures]}"))
-            self._bar = Progress(TextColumn("{task.description}"), BarColumn(bar_width=16), TimeRemainingColumn(), *texts, console=console)
+            name, *texts = (
+                TextColumn(text, markup=False) for text in ("{task.description}", "{task.percentage:>3.0f}%", "{task.fields[figures]}")
+            )
+            self._bar = Progress(name, BarColumn(bar_width=16), TimeRemainingColumn(), *texts, console=console)
             self._bar.start()
         return self
 
@@ -59,7 +61,9 @@ class Watch:
         if self._bar is None:
             return
         if self._total is None:
-            self._total = self._bar.add_task(f"all {event.arms} trainings", total=event.arms * event.rounds, figures="")
+            self._total = self._bar.add_task(
+                "1 training" if event.arms == 1 else f"all {event.arms} trainings", total=event.arms * event.rounds, figures=""
+            )
         self._arm = self._bar.add_task(event.arm, total=event.rounds, completed=event.round, figures="")
 
     def _advance(self, event: Event) -> None:

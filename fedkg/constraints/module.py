@@ -17,7 +17,7 @@ from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.numbers import computing_dtype, input_numbers, output_numbers, wiring
 from fedkg.constraints.plan import Plan, make_plan
-from fedkg.constraints.plausible import check_units
+from fedkg.constraints.plausible import check_probabilities, check_units
 from fedkg.constraints.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.views import Before, Keys, Previous, codes_of, key_codes, model_inputs, rows_before
@@ -58,7 +58,7 @@ class ConstraintModule(nn.Module):
             bank_tensors(bank, plan) for bank, plan in zip(pack.banks, self.plan.banks, strict=True)
         )
         self.bounds: Bounds = find_bounds(self.plan)
-        self._units_checked = False
+        self._units_checked = self._answers_checked = False
         self._warned: set[str] = set()
 
     @property
@@ -117,7 +117,7 @@ class ConstraintModule(nn.Module):
 
         Raises:
             LayoutError: tensors of the wrong shape, values that look standardised though the layout says source units (or the other way
-                round), answers for one view where rules compare several.
+                round), answers outside of 0..1 announced as probabilities, answers for one view where rules compare several.
         """
         x = self._checked(x)
         keys = keys or {}
@@ -128,6 +128,8 @@ class ConstraintModule(nn.Module):
         inputs = input_numbers(self.plan, self.wires, x, codes, before, dtype)
         if not self._units_checked:
             self._units_checked = check_units(self.plan, x)
+        if not self._answers_checked:
+            self._answers_checked = check_probabilities(self.plan, answers)
         return ConstraintReport(
             Evaluated(
                 pack=self.pack,

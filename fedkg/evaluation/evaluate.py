@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.evaluation.codes import some
+from fedkg.evaluation.entities import EntityCounts, EntityTally
+from fedkg.evaluation.keys import Meant, all_keys, keys_by_rule, keys_notes
 from fedkg.evaluation.readings import Readings, table_values
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 from fedkg.evaluation.tally import Tally
+from fedkg.evaluation.words import is_telling, readings_text
 from fedkg.pack import Bank, Pack
 from fedkg.tables import Table
 
@@ -41,7 +44,7 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
         TableError: a column is missing or holds text instead of numbers.
     """
     readings = table_values(pack.manifest.contract, table, needs=_needs(pack), missing=missing)
-    tally = Tally.empty(len(pack.manifest.rules))
+    tally, entities = Tally.empty(len(pack.manifest.rules)), EntityTally.empty(pack)
     bound = np.zeros(len(pack.manifest.rules), dtype=np.int64)
     modelled = np.zeros_like(bound)
     lacking: list[set[int]] = [set() for _ in pack.manifest.rules]
@@ -52,9 +55,18 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
         lacks = _lacks(bank, readings, lacking)
         evaluable = np.flatnonzero(~asks_model & ~lacks)
         for rows, at in _parts(bank.take(evaluable), readings):
-            tally = _count(rows, at, readings, tally)
-    results = tuple(_result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i]) for i in range(len(pack.manifest.rules)))
-    return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, notes=readings.notes)
+            values = evaluate_bank(rows, readings.part(at))
+            tally = tally.with_bank(rows, values, at)
+            entities.add(rows, values)
+    keys, meant = keys_by_rule(pack, readings), Meant(readings, table)
+    no_rows = [keys_notes(keys[i], readings, meant) if i in keys else () for i in range(len(pack.manifest.rules))]
+    broken = [entities.broken(i, pack.manifest.entities) for i in range(len(pack.manifest.rules))]
+    results = tuple(
+        _result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i], broken[i], no_rows[i])
+        for i in range(len(pack.manifest.rules))
+    )
+    notes = (*readings.notes, *keys_notes(all_keys(keys.values()), readings, meant))
+    return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, notes=notes)
 
 
 def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
@@ -112,12 +124,17 @@ def _chunks(bank: Bank, at: NDArray[np.int64], readings: Readings) -> Iterator[t
         yield bank, at[start : start + step]
 
 
-def _count(bank: Bank, at: NDArray[np.int64], readings: Readings, tally: Tally) -> Tally:
-    values = evaluate_bank(bank, readings.part(at))
-    return tally.with_bank(bank, values, at)
-
-
-def _result(pack: Pack, readings: Readings, tally: Tally, rule: int, bound: int, modelled: int, lacking: set[int]) -> RuleResult:
+def _result(
+    pack: Pack,
+    readings: Readings,
+    tally: Tally,
+    rule: int,
+    bound: int,
+    modelled: int,
+    lacking: set[int],
+    by_entity: tuple[EntityCounts, ...],
+    no_rows: tuple[str, ...],
+) -> RuleResult:
     record = pack.manifest.rules[rule]
     headers = list(dict.fromkeys(readings.contract.columns[i].source for i in sorted(lacking)))
     notes = []
@@ -143,6 +160,8 @@ def _result(pack: Pack, readings: Readings, tally: Tally, rule: int, bound: int,
         needs_model=modelled > 0,
         missing=tuple(headers),
         notes=tuple(notes),
+        by_entity=by_entity,
+        no_rows=no_rows,
     )
 
 
@@ -150,10 +169,13 @@ def _worst(pack: Pack, readings: Readings, tally: Tally, rule: int) -> Worst | N
     found = tally.worst[rule]
     if found is None:
         return None
+    bank, at = found.bank, found.at
+    telling = is_telling(pack, bank, at)
     return Worst(
         robustness=found.robustness,
-        unit=pack.manifest.units[found.unit],
-        entity=pack.manifest.entities[found.entity] or None,
+        unit=pack.manifest.units[int(bank.unit[at])],
+        entity=pack.manifest.entities[int(bank.entity[at])] or None,
         row=found.row + 1,
         time=readings.times[found.row] or None if readings.times is not None else None,
+        read="" if telling else readings_text(pack, bank, at, readings.part(np.array([found.row]))[:, 0]),
     )

@@ -8,23 +8,46 @@ from typing import TYPE_CHECKING
 from fedkg.evaluation.baseline import Comparison
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 
+BOUND = "* how many limits the rule became: one for each machine, tag or line of a sheet that it is bound to"
+
+LISTED = 10
+"""Entities named under a rule that they break."""
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
 
 def rules_table(evaluation: Evaluation) -> RichTable:
-    """A rich table: per rule its bound rows, satisfied, violated and unknown evaluations, and where it is worst."""
-    from rich.table import Table as RichTable
+    """A rich table: per rule its bound rows, satisfied, violated and unknown evaluations, and where it is worst.
 
-    table = RichTable(header_style="bold")
+    Under a broken rule of several bound rows stand the entities that break it most. Texts of users are no markup.
+    """
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    table = RichTable(header_style="bold", caption=Text(BOUND), caption_justify="left", caption_style="dim")
     table.add_column("rule", overflow="fold")
-    for header in ("rows", "satisfied", "violated", "unknown"):
+    for header in ("bound *", "satisfied", "violated", "unknown"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("worst", overflow="fold")
     for rule in evaluation.rules:
-        table.add_row(_name(rule), f"{rule.bound_rows:,}", *_counts(rule), worst_text(rule.worst) or _first(rule.notes))
+        remark = worst_text(rule.worst) or _first((*rule.notes, *rule.no_rows))
+        table.add_row(_name(rule), f"{rule.bound_rows:,}", *_counts(rule), Text(remark))
+        for cells in _entities(rule):
+            table.add_row(*(Text(cell, style="dim") for cell in cells))
     return table
+
+
+def _entities(rule: RuleResult) -> Iterator[tuple[str, str, str, str, str]]:
+    """The entities that break a rule of several bound rows, the first of them with their counts."""
+    if rule.bound_rows < 2:
+        return
+    for one in rule.by_entity[:LISTED]:
+        share = one.violated / (one.satisfied + one.violated)
+        yield f"  {one.entity}", "", f"{one.satisfied:,}", f"{one.violated:,} ({share:.2%})", f"{one.unknown:,}"
+    if len(rule.by_entity) > LISTED:
+        yield f"  and {len(rule.by_entity) - LISTED:,} more", "", "", f"{sum(one.violated for one in rule.by_entity[LISTED:]):,}", ""
 
 
 def _name(rule: RuleResult) -> Text:
@@ -44,12 +67,15 @@ def _counts(rule: RuleResult) -> Iterator[str]:
 
 
 def worst_text(worst: Worst | None) -> str:
-    """``-0.2 bar: pump_7, row 17, 09.03.2020 10:14``; "" for None."""
+    """``-0.2 bar: pump_7, row 17, 09.03.2020 10:14``, or what stands there where that number says nothing: ``row 17: torque 57.3 N.m``.
+
+    "" for None.
+    """
     if worst is None:
         return ""
     unit = f" {worst.unit}" if worst.unit else ""
     places = ", ".join(filter(None, (worst.entity, f"row {worst.row}", worst.time)))
-    return f"{worst.robustness:+.4g}{unit}: {places}"
+    return f"{places}: {worst.read}" if worst.read else f"{worst.robustness:+.4g}{unit}: {places}"
 
 
 def _first(notes: tuple[str, ...]) -> str:

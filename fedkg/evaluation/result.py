@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from fedkg.evaluation.entities import MOST, EntityCounts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
@@ -15,6 +17,8 @@ class Worst:
         robustness: in `unit`; negative where violated. unit: "" for none.
         entity: what the bound row is about, None for nothing in particular.
         row: data row, from 1 below the header. time: the text of the time column there.
+        read: what stands there, where the robustness is a number that says nothing to people (that of an ``if ... then``, or of
+            comparisons in several units); else "".
     """
 
     robustness: float
@@ -22,6 +26,7 @@ class Worst:
     entity: str | None
     row: int
     time: str | None
+    read: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,7 @@ class RuleResult:
         worst: None when no verdict is known.
         needs_model: it compares predictions for changed inputs, so that a table cannot answer it.
         missing: headers that it needs and the table lacks.
+        by_entity: the entities with violations, most violations first. no_rows: sentences about keys that no table row has.
     """
 
     rule: str
@@ -50,6 +56,8 @@ class RuleResult:
     needs_model: bool = False
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    by_entity: tuple[EntityCounts, ...] = ()
+    no_rows: tuple[str, ...] = ()
 
     @property
     def evaluations(self) -> int:
@@ -84,7 +92,9 @@ class RuleResult:
             "fired": self.fired,
             "needs_model": self.needs_model,
             "missing": list(self.missing),
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self.no_rows],
+            "by_entity": [one.to_json() for one in self.by_entity[:MOST]],
+            "more_entities": max(0, len(self.by_entity) - MOST),
         }
 
 
@@ -94,7 +104,7 @@ class Evaluation:
 
     Attributes:
         table: the file. rows: its data rows. found: what was found out about it, in one line.
-        rules: in the pack's order. notes: sentences about columns.
+        rules: in the pack's order. notes: sentences about columns, and about keys that no row has.
     """
 
     table: str

@@ -16,13 +16,13 @@ from fedkg.pack import Bank
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rule is worst: its robustness there, whether that is a violation, the table row (from 0), the bank row's unit and entity."""
+    """Where a rule is worst: its robustness there, whether that is a violation, the table row (from 0), the bank and its row."""
 
     robustness: float
     violated: bool
     row: int
-    unit: int
-    entity: int
+    bank: Bank
+    at: int
 
     def rank(self) -> tuple[float, bool, int]:
         """Smaller is worse; at one robustness a violation is worse than none; then the earlier row."""
@@ -99,6 +99,6 @@ def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple
     found = []
     for rule, position in zip(rules.tolist(), order[first].tolist(), strict=True):
         row = int(known[position])
-        place = Place(float(least[position]), bool(broken[row]), int(at[lowest[position]]), int(bank.unit[row]), int(bank.entity[row]))
+        place = Place(float(least[position]), bool(broken[row]), int(at[lowest[position]]), bank, row)
         found.append((int(rule), place))
     return found

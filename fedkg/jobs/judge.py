@@ -19,9 +19,9 @@ from fedkg.constraints import ConstraintModule, columns, evaluate_bank, logit
 from fedkg.constraints.structure import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import evaluate, table_values
+from fedkg.evaluation.words import example
 from fedkg.federated.pack_scorer import PackScorer
 from fedkg.jobs.prepare import ROW, Prepared
-from fedkg.jobs.words import example
 from fedkg.models import Model, Params
 from fedkg.pack import Bank, Implies
 

@@ -150,7 +150,9 @@ class _Runner:
     def _announce(self) -> None:
         sites = len(self.prepared.job.sites)
         pack = self.prepared.pack
-        message = f"{len(self.arms)} trainings over {sites} sites, {pack.rows} bound rows of {len(pack.manifest.rules)} rules"
+        counts = (len(self.arms), "training"), (sites, "site"), (pack.rows, "bound row"), (len(pack.manifest.rules), "rule")
+        trainings, over, rows, rules = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts)
+        message = f"{trainings} over {over}, {rows} of {rules}"
         self.tell(Event(kind="prepared", message=message, arms=len(self.arms)))
         for note in self.notes:
             self.tell(Event(kind="note", message=note))

@@ -15,6 +15,7 @@ from fedkg.pack.contract import DataContract
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
 from fedkg.pack.pack import Pack
 from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
+from fedkg.units import Unit, parse_unit
 
 SYMBOLS = {"le": "<=", "lt": "<", "eq": "==", "ne": "!="}
 SUM, PRODUCT, SIGN, POWER, ATOM = range(5)
@@ -50,7 +51,10 @@ def formula_text(formula: Formula, names: Names | None = None) -> str:
 
 
 def row_text(pack: Pack, bank: Bank, row: int) -> str:
-    """The bound constraint in row `row` of `bank`, with its columns, views and numbers in place, and its unit where it has one."""
+    """The bound constraint in row `row` of `bank`, with its columns, views and numbers in place, and its unit where it has one.
+
+    A limit on a temperature in degC is missed by K: then the unit is said to be that of the margin.
+    """
     contract = pack.manifest.contract
     slots, views = bank.slots[row], bank.views[row]
     text = formula_text(
@@ -62,7 +66,14 @@ def row_text(pack: Pack, bank: Bank, row: int) -> str:
         ),
     )
     unit = pack.manifest.units[int(bank.unit[row])]
-    return f"{text}  (in {unit})" if unit else text
+    shifted = any(_steps_to(contract.columns[int(column)].unit, unit) for column in slots)
+    return f"{text}  ({'margin in' if shifted else 'in'} {unit})" if unit else text
+
+
+def _steps_to(unit: str, step: str) -> bool:
+    """Whether a unit's zero is not zero, so that differences are in another one: degC in K."""
+    known = parse_unit(unit) if unit != step else None
+    return isinstance(known, Unit) and known.affine and known.step().text == step
 
 
 def keys_text(pack: Pack, bank: Bank, row: int) -> str:

@@ -102,7 +102,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         (["eval", "r.fkg", "folder"], 2, "there is no table folder"),
         (["eval", "r.fkg", "none.csv"], 2, "there is no table none.csv"),
         (["eval", "t.csv"], 2, "a table is missing"),
-        (["eval", "t.csv", "r.fkg"], 1, "t.csv is not a whole constraint pack"),
+        (["eval", "t.csv", "r.fkg"], 2, "the table comes last, but r.fkg is no table"),
         (["eval", "none.fkg", "t.csv"], 2, "none.fkg"),
         (["eval", "r.fkg", "t.csv", "--allow", "lots"], 2, "the allowance is wrong"),
         (["eval", "r.fkg", "t.csv", "--allow", "1e999%"], 2, "the allowance is wrong"),

@@ -80,7 +80,7 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     if unit is None:
         scope.book.compare_bare([columns for value in known if isinstance(value, Moving) for columns in value.bare], node.span)
     _ask_about_gauges(known, unit, scope)
-    scope.compared.append(unit.text if unit else "")
+    scope.compared.append(unit.step().text if unit else "")
     sides = [in_unit(value, unit, scope) for value in known]
     if tolerance is None:
         _never(node, sides, scope)

@@ -36,7 +36,7 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
     left, right = term_of(low, scope), term_of(high, scope)
     if left is None or right is None:
         return None
-    scope.compared.append(here.unit.text if here.unit else "")
+    scope.compared.append(here.unit.step().text if here.unit else "")
     formula = compare("<=", left, right, None, scope.rows)
     if node.feature is not None and not _predicts(formula):
         scope.problems.error(

@@ -36,7 +36,7 @@ class Scope:
 
     Attributes:
         keys: for each of R rows, the headers and texts that select its table rows.
-        compared: gathers the units in which comparisons are made.
+        compared: gathers the units of what comparisons are missed by: K where they are made in degC.
     """
 
     names: Names

@@ -32,7 +32,7 @@ RULE = '?tag, ?low, ?high in table "limits.csv" require ?low <= value(?tag) <= ?
         ("tag,low,high\nT1,1,2\n", ["1 <= T1 and T1 <= 2"]),
         ("HIGH;Low;TAG\n2,5;1;T1\n", ["1 <= T1 and T1 <= 2.5"]),
         ("tag,low [bar],high (bar)\nT1,1,2\n", ["1 <= T1 and T1 <= 2  (in bar)"]),
-        ("tag,low,high\nT1,1 bar,200 kPa\nT2,5 degC,300 K\n", ["1 <= T1 and T1 <= 2  (in bar)", "5 <= T2 and T2 <= 26.85  (in degC)"]),
+        ("tag,low,high\nT1,1 bar,200 kPa\nT2,5 degC,300 K\n", ["1 <= T1 and T1 <= 2  (in bar)", "5 <= T2 and T2 <= 26.85  (margin in K)"]),
         ("tag\tunit\tlow\thigh\nT1\tbar\t1\t2\nT2\t\t3\t4\n", ["1 <= T1 and T1 <= 2  (in bar)", "3 <= T2 and T2 <= 4"]),
         ("tag;Einheit;low;high\nT1;m3/h;1;2\n", ["1 <= T1 and T1 <= 2  (in m3/h)"]),
         ("tag,low,high\n204,1,2\n", ["1 <= 204 and 204 <= 2"]),
@@ -49,7 +49,7 @@ def test_sheets(tmp_path: Path, sheet: str, expected: list[str]) -> None:
 def test_declared_signals_are_found_by_name_and_by_header(tmp_path: Path) -> None:
     more = 'signal steam in bar column "PT-204" span 0 .. 20\nsignal heat in degC\n'
     pack = compiled(tmp_path, "tag,low,high\nPT-204,1,2\nheat,3,4\n", RULE, more)
-    assert rows(pack) == ["1 <= steam and steam <= 2  (in bar)", "3 <= heat and heat <= 4  (in degC)"]
+    assert rows(pack) == ["1 <= steam and steam <= 2  (in bar)", "3 <= heat and heat <= 4  (margin in K)"]
     assert [column.source for column in pack.manifest.contract.columns] == ["heat", "PT-204"]
 
 

@@ -28,9 +28,9 @@ from fedkg_compiler import compile_rules
         ("signal n in 1/min\nsignal m in N.m\nrule r require 2 * pi * n * m <= 9 kW", {"n": 1000, "m": 50}, 9 - math.pi * 5 / 3, "kW"),
         ("signal n in rpm\nsignal p in kW\nrule r require p / n <= 60 N.m", {"n": 1000, "p": 5}, 60 - 150 / math.pi, "N.m"),
         ("signal a in mbar\nrule r require 0.5 bar <= a < 1 bar", {"a": 600}, 100, "mbar"),
-        ("signal t in degF\nrule r require t <= 20 degC", {"t": 50}, 18, "degF"),
+        ("signal t in degF\nrule r require t <= 20 degC", {"t": 50}, 18, "degR"),
         ("signal t in degF\nsignal u in degF\nrule r require t - u <= 5 degR", {"t": 50, "u": 47}, 2, "degR"),
-        ("signal p in barg\nrule r require p <= 8 bara", {"p": 5}, 1.98675, "barg"),
+        ("signal p in barg\nrule r require p <= 8 bara", {"p": 5}, 1.98675, "bar"),
         ("signal p in mmWS\nrule r require p <= 1 kPa", {"p": 100}, 1000 / 9.80665 - 100, "mmWS"),
     ],
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from evaluation_packs import BELOW, BELOW_STRICTLY, FAILURE, GROWS, TORQUE, VARIANT, WEAR, bank, limits, pack, strain_limits
+from evaluation_packs import BELOW, BELOW_STRICTLY, COLUMNS, FAILURE, GROWS, TORQUE, VARIANT, WEAR, bank, limits, pack, strain_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
@@ -15,7 +16,7 @@ from shared import SHARED, needs_shared
 from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.errors import TableError
 from fedkg.evaluation import evaluate, table_values
-from fedkg.pack import View
+from fedkg.pack import Column, Pack, View
 from fedkg.tables import Table, read_bytes, read_table
 
 HEADER = "Zeit,Torque [Nm],Tool wear [min],Type,Machine failure\n"
@@ -139,7 +140,54 @@ def test_a_rule_bound_to_nothing_and_one_about_no_row() -> None:
     keyed = bank(BELOW, [[TORQUE]], [[50.0, 1.0]], rule=0, keys=[[VARIANT]], codes=[[2]])
     found = evaluate(pack(["high_variant", "empty"], [keyed]), table(",40,1,L,0"))
     assert found.rules[0].notes == ("no row of the table is about what it is bound to",)
+    assert found.rules[0].no_rows == ("no row has Type = H",)
     assert found.rules[1].notes == ("bound to nothing",)
+
+
+def machines(*names: str) -> Pack:
+    column = Column(name="machine", source="Maschine", type="category", vocabulary=names)
+    count = len(names)
+    rows = bank(BELOW, [[0]] * count, [[50, 1]] * count, rule=0, keys=[[1]] * count, codes=[[i] for i in range(count)])
+    rows = replace(rows, entity=np.arange(1, count + 1, dtype=np.int32))
+    return pack(["hot"], [rows], columns=(COLUMNS[TORQUE], column), entities=("", *(f"K{i}" for i in range(1, count + 1))))
+
+
+def test_an_entity_that_no_row_is_about_is_named() -> None:
+    data = read_bytes(b"Maschine;Torque [Nm]\nKessel 1;60\nKessel 2;40\n", "plant.csv")
+    found = evaluate(machines("Kessel1", "Kessel 2"), data)
+    sentence = "K1: no row has Maschine = Kessel1; did you mean `Kessel 1`?"
+    assert found.notes == (sentence,)
+    assert found.to_json()["notes"] == found.to_json()["rules"][0]["notes"] == [sentence]
+
+
+def test_many_entities_without_rows_are_one_line() -> None:
+    data = read_bytes(b"Maschine;Torque [Nm]\nM01;60\n", "plant.csv")
+    found = evaluate(machines(*(f"M{i:02d}" for i in range(1, 31))), data)
+    assert found.notes == ("no row is about K2, K3, K4 and 26 more: 29 of the 30 keys that the rules have",)
+
+
+def test_keys_that_meet_in_no_row() -> None:
+    keyed = bank(BELOW, [[TORQUE]], [[50.0, 1.0]], rule=0, keys=[[VARIANT, 4]], codes=[[0, 1]], entity=[1])
+    line = Column(name="line", source="Linie", type="category", vocabulary=("1", "2"))
+    rules = pack(["r"], [keyed], columns=(*COLUMNS, line), entities=("", "L2"))
+    data = read_bytes(b"Torque [Nm],Type,Linie\n1,L,1\n1,M,2\n", "plant.csv")
+    assert evaluate(rules, data).notes == ("L2: no row has Type = L and Linie = 2",)
+
+
+def test_violations_by_entity() -> None:
+    rules = pack(["torque_limit"], [limits(50, 30, 90)], entities=("", "graz", "linz", "wien"))
+    entry = evaluate(rules, table(",40,1,L,0", ",Bad,1,L,0", ",55,1,L,0")).to_json()["rules"][0]
+    assert entry["by_entity"] == [
+        {"entity": "linz", "satisfied": 0, "violated": 2, "unknown": 1},
+        {"entity": "graz", "satisfied": 1, "violated": 1, "unknown": 1},
+    ]
+    assert entry["more_entities"] == 0
+
+
+def test_at_most_a_hundred_entities_are_named() -> None:
+    names = [f"pump_{i}" for i in range(130)]
+    entry = evaluate(pack(["r"], [limits(*[5.0] * 130)], entities=("", *names)), table(",40,1,L,0")).to_json()["rules"][0]
+    assert (len(entry["by_entity"]), entry["more_entities"]) == (100, 30)
 
 
 def test_a_table_of_no_rows() -> None:

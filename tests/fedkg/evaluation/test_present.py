@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import io
 
-from evaluation_packs import limits, pack
+from evaluation_packs import limits, pack, strain_limits
 from rich.console import Console
 
-from fedkg.evaluation import Worst, evaluate
+from fedkg.evaluation import Evaluation, Worst, evaluate
 from fedkg.evaluation.present import outcome, rules_table, worst_text
 from fedkg.tables import read_bytes
+
+
+def printed(found: Evaluation) -> str:
+    out = io.StringIO()
+    Console(file=out, width=140, color_system=None).print(rules_table(found))
+    return out.getvalue()
 
 
 def test_a_table_and_sentences() -> None:
@@ -35,3 +41,28 @@ def test_outcomes_without_violations() -> None:
 def test_worst_text() -> None:
     assert worst_text(None) == ""
     assert worst_text(Worst(robustness=0.25, unit="", entity=None, row=3, time="10:00")) == "+0.25: row 3, 10:00"
+
+
+def test_texts_of_users_are_no_markup() -> None:
+    table = read_bytes(b"Torque [Nm]\n60\n", "plant.csv")
+    text = printed(evaluate(pack(["r"], [limits(50, 40)], entities=("", "Drehzahl [/min]", "[bar] :smile:")), table))
+    assert "  Drehzahl [/min]" in text
+    assert "-20: [bar] :smile:, row 1" in text
+
+
+def test_entities_below_the_rule_they_break() -> None:
+    table = read_bytes(b"Torque [Nm]\n60\n30\n10\n", "plant.csv")
+    bounds = [5 + 4 * i for i in range(13)]
+    found = evaluate(pack(["r"], [limits(*bounds)], entities=("", *(f"pump_{i}" for i in range(13)))), table)
+    lines = [line.split("│")[1:5] for line in printed(found).splitlines() if "pump_" in line or " more" in line]
+    assert [cell.strip() for cell in lines[1]] == ["pump_0", "", "0", "3 (100.00%)"]
+    assert [line[0].strip() for line in lines[1:]] == [*(f"pump_{i}" for i in range(10)), "and 3 more"]
+    assert lines[-1][3].strip() == "3"
+    assert "how many limits the rule became" in printed(found)
+
+
+def test_an_if_then_is_told_by_what_stands_there() -> None:
+    table = read_bytes(b"Torque [Nm],Tool wear [min],Type,Machine failure\n100,125,M,0\n", "plant.csv")
+    found = evaluate(pack(["strain"], [strain_limits()], entities=("", "L", "M", "H")), table)
+    assert "M, row 1: torque 100 N.m, wear 125 min, failure 0" in printed(found)
+    assert found.rules[0].to_json()["worst"] == {"robustness": -0.5, "unit": "", "entity": "M", "row": 1, "time": None}

@@ -1,4 +1,4 @@
-"""A violated constraint on one row of a table, in words for somebody who knows the machine and not the mathematics."""
+"""A constraint on one row of a table, in words for somebody who knows the machine and not the mathematics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints import evaluate_bank
+from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.pack import (
     And,
     Bank,
@@ -27,6 +27,7 @@ from fedkg.pack import (
     Product,
     Slot,
     Term,
+    atoms,
     subterms,
     used_slots,
 )
@@ -49,6 +50,20 @@ def example(pack: Pack, bank: Bank, row: int, values: Values, place: str) -> str
     said = bound.predicted()
     first = f"{where}: {', '.join(measured)}" if measured else where
     return f"{first}; predicted {said}. Wanted: {bound.wanted()}." if said else f"{first}. Wanted: {bound.wanted()}."
+
+
+def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
+    """What a constraint reads on a table row: ``process 308.9 K, air 301.1 K, previous speed 1345 rpm, failure 0, grade D``."""
+    return ", ".join(_Bound(pack, bank, row, values).read())
+
+
+def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
+    """Whether the constraint's robustness is a number that says something: not that of an ``if ... then``, nor one that mixes units."""
+    if isinstance(bank.skeleton, Implies):
+        return False
+    columns = pack.manifest.contract.columns
+    units = {columns[int(bank.slots[row, i])].unit for i in used_slots(bank.skeleton)}
+    return bool(pack.manifest.units[int(bank.unit[row])]) or len(units) < 2 or len(list(atoms(bank.skeleton))) < 2
 
 
 class _Bound:
@@ -85,6 +100,23 @@ class _Bound:
             f"{'and' if i else short_name(self.columns[column])} {value:.{digits}f}{self._condition(view)}"
             for i, (column, view, value) in enumerate(said)
         )
+
+    def read(self) -> list[str]:
+        """Every column that the constraint reads, in its order, with what stands there; a raised row is told as it was before."""
+        pairs = [(self.slots[i], self.views[i]) for i in sorted(used_slots(self.skeleton))]
+        return list(filter(None, dict.fromkeys(self._reading(column, view) for column, view in pairs)))
+
+    def _reading(self, column: int, view: int) -> str:
+        entry, before = self.columns[column], self.contract.views[view].kind == "previous"
+        value = float(self.values[view if before else 0, column])
+        name = ("previous " if before else "") + short_name(entry)
+        if math.isnan(value):
+            return f"{name} unknown"
+        if entry.type == "category":
+            return f"{name} {entry.vocabulary[int(value)] if 0 <= value < len(entry.vocabulary) else 'another'}"
+        if entry.type == "score":
+            return f"{name} {entry.category}" if value == 1 else ""
+        return f"{name} {number(value)}{_unit(entry)}"
 
     def wanted(self) -> str:
         """What the rule asks for on this row."""
