@@ -78,4 +78,7 @@ class MissingExtra(FedkgError):
     exit_code = 2
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional part that is not installed", help=f'pip install "fedkg[{extra}]"')
+        super().__init__(
+            f"{feature} needs an optional part that is not installed",
+            help=f'pip install "fedkg[{extra}]", or in a clone of the repository: pip install -c constraints.txt -e ".[{extra}]"',
+        )

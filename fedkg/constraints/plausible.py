@@ -1,4 +1,4 @@
-"""Whether a batch and the answers to it are what their layouts announce: the commonest mistake with rules is a scaled tensor taken for raw data.
+"""Whether a batch and its answers are what their layouts announce: the commonest mistake with rules is a scaled tensor taken for raw data.
 
 Letters: B batch, F features, V runs of the model, H outputs, n finite numbers of a column. A declared span speaks loudest. Without one, a
 unit says what cannot be (no kelvin below zero), and numbers with mean 0 and deviation 1 in column after column are no measurements.
@@ -117,7 +117,7 @@ def check_probabilities(plan: Plan, answers: Tensor) -> bool:
 
 
 def _columns(plan: Plan) -> dict[int, Column]:
-    """The real columns that the rules read or raise, by feature; signals of several entities in one feature have the hull of their spans."""
+    """The real columns the rules read or raise, by feature; signals of several entities in one feature have the hull of their spans."""
     contract = plan.pack.manifest.contract
     places = [(feature, contract.columns[column]) for column, feature in sorted(plan.features.items())]
     for view, feature in zip(plan.runs, plan.raised_features, strict=True):

@@ -15,14 +15,15 @@ WHOLE_KEYS = ("compare", "corrupt.compare")
 PATHS = ("data.path", "pack", "rules")
 
 
-def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def apply_overrides(document: dict[str, Any], overrides: Sequence[str], base: Path) -> dict[str, Any]:
     """A copy of a job document with fields replaced; values are read as YAML.
 
-    A field that `compare` varies is narrowed to the one value. A path that exists relative to the current folder is taken from there.
+    A field that `compare` varies is narrowed to the one value. A path is looked for in the current folder, then in `base`, that of the job.
     `Any`: YAML.
 
     Raises:
-        UsageError: when an override has not the form ``field=value``, or goes through something that is not a section.
+        UsageError: when an override has not the form ``field=value``, goes through something that is not a section, or names a file that
+            is in neither place.
     """
     document = copy.deepcopy(document)
     for text in overrides:
@@ -30,7 +31,7 @@ def apply_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
         field = field.strip()
         if not equals or not all(field.split(".")):
             raise UsageError(f"--set {text}: not of the form field=value", help="--set training.rounds=20")
-        value = _from_here(field, _parsed(raw, text))
+        value = _found(field, _parsed(raw, text), text, base)
         compared = document.get("compare")
         if isinstance(compared, dict) and field in compared:
             compared[field] = [value]
@@ -69,11 +70,16 @@ def _put(document: dict[str, Any], keys: Sequence[str], value: Any, text: str) -
     place[keys[-1]] = value
 
 
-def _from_here(field: str, value: Any) -> Any:
-    """A path given on the command line, relative to the current folder where it exists there."""
+def _found(field: str, value: Any, text: str, base: Path) -> Any:
+    """A path given on the command line, absolute; anything else as it is."""
     is_path = field in PATHS or (field.startswith("sites.") and field.endswith(".table"))
     if isinstance(value, list) and is_path:
-        return [_from_here(field, entry) for entry in value]
-    if is_path and isinstance(value, str) and Path(value).expanduser().exists():
-        return str(Path(value).expanduser().resolve())
-    return value
+        return [_found(field, entry, text, base) for entry in value]
+    if not is_path or not isinstance(value, str):
+        return value
+    path = Path(value).expanduser()
+    tried = list(dict.fromkeys(str((folder / path).resolve()) for folder in (Path.cwd(), base)))
+    found = next((place for place in tried if Path(place).exists()), None)
+    if found is None:
+        raise UsageError(f"--set {text}: there is no such file", received="tried " + " and ".join(tried))
+    return found

@@ -45,7 +45,7 @@ def read_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
 
 def job_of(document: Document, *, name: str, base: Path, overrides: Sequence[str] = ()) -> Job:
     """The job in a parsed document; `name` stands in errors, relative paths are relative to `base`. Raises JobError, UsageError."""
-    document = apply_overrides(document, overrides)
+    document = apply_overrides(document, overrides, base)
     try:
         job = Job.model_validate(document)
     except ValidationError as error:

@@ -18,7 +18,8 @@ def job_page() -> str:
     parts = [
         "# The job file\n",
         "One YAML file says what a run trains. It is checked as a whole before anything is loaded; an unknown field is an error.",
-        "The [guide](../guide/training.md) has examples. Paths are relative to the job file; `--set a.b=value` changes a field.\n",
+        "The [guide](../guide/training.md) has examples. `--set a.b=value` changes a field. Paths in the file are relative to its folder;",
+        "a path given with `--set` is looked for in the current folder first, then in that of the job file.\n",
     ]
     seen: set[type[BaseModel]] = set()
     waiting: list[tuple[str, type[BaseModel]]] = [("", Job)]

@@ -154,6 +154,22 @@ def test_a_path_on_the_command_line_is_relative_to_where_one_stands(tmp_path, mo
     assert job_of({**GOOD, "data": {"path": "t.csv"}}, name="job", base=Path("/there")).data.path == "/there/t.csv"
 
 
+def test_a_path_on_the_command_line_may_be_relative_to_the_job(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    beside = tmp_path / "jobs"
+    beside.mkdir()
+    (beside / "table.csv").write_text("a\n1\n")
+    assert job_of(GOOD, name="job", base=beside, overrides=["data.path=table.csv"]).data.path == str(beside / "table.csv")
+    Path("table.csv").write_text("a\n2\n")
+    assert job_of(GOOD, name="job", base=beside, overrides=["data.path=table.csv"]).data.path == str(tmp_path / "table.csv")
+
+
+def test_a_path_on_the_command_line_that_is_nowhere_names_the_places_tried(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=f"no such file\n.*{tmp_path}/t.csv and /elsewhere/t.csv"):
+        job_of(GOOD, name="job", base=Path("/elsewhere"), overrides=["data.path=t.csv"])
+
+
 @pytest.mark.parametrize("text", ["training.rounds", "=3", "seeds.x=1", "a=[1"])
 def test_wrong_overrides(text):
     with pytest.raises(UsageError, match="--set"):

@@ -36,10 +36,11 @@ def test_violations_are_measured_alike_for_all_algorithms(job_fields, tmp_path, 
 
 
 def test_bound_rows_that_the_probe_cannot_judge_are_named(job_fields, tmp_path):
-    fields = {**job_fields, "corrupt": None, "scoring": {"probe": "plain", "probe_rows": 1}}
+    fields = {**job_fields, "corrupt": None, "compare": {"algorithm": ["scfa"]}, "scoring": {"probe": "plain", "probe_rows": 1}}
     events: list[Event] = []
     run = run_job(fields, out=tmp_path / "run", on_event=events.append)
     said = [e.message for e in events if "count as kept" in e.message]
+    assert events[0].message == "1 training over 3 sites, 12 bound rows of 3 rules"
     assert len(said) == 1
     assert said[0].startswith("7 of 8 bound rows apply to no row of the probe and count as kept: overstrain (4), risk_follows_wear (3)")
     assert said[0] in RunFolder(run.folder).rows("rounds.csv")[0]["notes"]
