@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 MILLING = (ROOT / "examples" / "milling" / "rules.fkg").read_text(encoding="utf-8")
 CASES = [case for folder in ("binding", "banks", "stands") for case in cases_under(GOLDEN / folder) if len(case.source) < 2000]
-SMALL = [case.source for case in CASES for _ in range(1 if "error[" in case.said else 12)]
+SMALL = [case.source for case in CASES for _ in range(1 if "error[" in case.said else 40)]
 TABLE = read_bytes(b"machine,Type,x,Torque [Nm],P\nM01,L,1,2,3\nM-02,H,,5,nan\nM03,L,0,0,-1\n", "table.csv")
 PIECES = [
     *" \n\t()[]{}<>\"'`?#,.:;=+-*/^%&|!@$~\\_0aé°“→\u200b",
@@ -121,6 +121,6 @@ def test_the_milling_rules_with_a_mistake_or_several(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_many_more_of_both(tmp_path: Path) -> None:
-    assert compiled(SMALL, (1, 2, 3, 8), 5000, seed=33) > 60
+    assert compiled(SMALL, (1, 2, 3, 8), 5000, seed=33) > 100
     shutil.copy(ROOT / "examples" / "milling" / "plant.ttl", tmp_path)
     assert compiled([MILLING], (1, 2, 5), 100, seed=34) > 5
