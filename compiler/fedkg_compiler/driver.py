@@ -8,19 +8,22 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
-from fedkg.pack import Manifest, Pack, Provenance, RuleRecord, Section, Source
+from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.book import Book
 from fedkg_compiler.binding.declare import Properties, gather, gather_uses
-from fedkg_compiler.binding.names import FileRule, Names
+from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantify import fresh
-from fedkg_compiler.binding.rule import BoundRows, bind_rule
+from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheet import Sheets
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.lowering.banks import lower
-from fedkg_compiler.syntax import KINDS, RuleFile, parse, parse_bytes
+from fedkg_compiler.shacl import bind_shapes
+from fedkg_compiler.sparql import bind_queries
+from fedkg_compiler.syntax import RuleFile, parse, parse_bytes
 from fedkg_compiler.syntax.tree import InClass, Pattern, RowsAre, Signal, Use
 
 TEXT = "<text>"
@@ -114,14 +117,16 @@ def _compile(bodies: Sequence[_Body], graph_paths: Sequence[Path], problems: Pro
     sources, loaded = _load(bodies, graph_paths, names, problems)
     gather(files, _properties(files, sources, texts), names, problems)
     sheets = Sheets()
-    bound = [part for rule in names.rules for part in bind_rule(rule, sources, sheets, texts)]
+    outcome = Outcome(rows=[part for rule in names.rules for part in bind_rule(rule, sources, sheets, texts)])
+    bind_shapes([load for load in names.loads if load.what == "shapes"], graph_paths, sources, outcome)
+    bind_queries([load for load in names.loads if load.what == "queries"], sources, outcome)
     sources.book.settle(problems)
     sources.book.note_units(problems)
-    _complain_of_nothing(bodies, names, bound, problems)
+    _complain_of_nothing(bodies, names, outcome, problems)
     if problems.failed or check_only:
         return None
-    origin = [Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies]
-    return _pack(bodies, names, bound, sources.book, [*origin, *loaded, *sheets.sources.values()])
+    outcome.sources += [*(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies), *loaded, *sheets.sources.values()]
+    return _pack(outcome, names, sources.book)
 
 
 def _load(bodies: Sequence[_Body], graph_paths: Sequence[Path], names: Names, problems: Problems) -> tuple[Sources, tuple[Source, ...]]:
@@ -171,9 +176,9 @@ def _properties(files: Sequence[RuleFile], sources: Sources, texts: dict[str, st
     return found
 
 
-def _complain_of_nothing(bodies: Sequence[_Body], names: Names, bound: Sequence[BoundRows], problems: Problems) -> None:
+def _complain_of_nothing(bodies: Sequence[_Body], names: Names, outcome: Outcome, problems: Problems) -> None:
     """Rules that hold for nothing at all are an error; so are files without any rule."""
-    if problems.failed or bound:
+    if problems.failed or outcome.rows or outcome.conditions or outcome.placements:
         return
     escalated = [problems.escalate(code) for code in ("FKG112", "FKG173") if names.rules]
     if any(escalated):
@@ -190,47 +195,25 @@ def _complain_of_nothing(bodies: Sequence[_Body], names: Names, bound: Sequence[
         )
 
 
-def _pack(bodies: Sequence[_Body], names: Names, bound: Sequence[BoundRows], book: Book, sources: Sequence[Source]) -> Pack:
-    kept = {part.rule.rule.name.text for part in bound}
-    rules = [rule for rule in names.rules if rule.rule.name.text in kept]
-    positions = {rule.rule.name.text: i for i, rule in enumerate(rules)}
-    weights = {rule.rule.name.text: _weight(rule) for rule in rules}
-    lowered = lower(bound, positions, weights, book, names.timing)
-    outputs = {part.rule.rule.name.text for part in bound if any(slot.role == "output" for slot in part.rows.slots)}
-    by_file = {body.tree.file: body.name for body in bodies}
+def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
+    records = list({part.rule.name: part.rule for part in outcome.rows}.values())
+    lowered = lower(outcome.rows, outcome.conditions, {record.name: i for i, record in enumerate(records)}, book, names.timing)
+    outputs = {part.rule.name for part in outcome.rows if any(slot.role == "output" for slot in part.rows.slots_read())}
     manifest = Manifest(
         sections={name: Section(version=version) for name, version in SECTIONS.items()},
         contract=lowered.numbering.contract,
-        rules=tuple(_record(rule, rule.rule.name.text in outputs, by_file) for rule in rules),
+        rules=tuple(record.model_copy(update={"output": record.name in outputs}) for record in records),
         skeletons=tuple(bank.skeleton for bank in lowered.banks),
         entities=lowered.entities,
         units=lowered.units,
+        conditions=tuple(bank.skeleton for bank in lowered.conditions),
+        placements=tuple(outcome.placements),
         provenance=Provenance(
-            compiler=f"fedkg {_version()}", sources=tuple(sorted(set(sources), key=lambda item: (item.kind, item.name, item.sha256)))
+            compiler=f"fedkg {_version()}",
+            sources=tuple(sorted(set(outcome.sources), key=lambda item: (item.kind, item.name, item.sha256))),
         ),
     )
-    return Pack(manifest=manifest, banks=lowered.banks)
-
-
-def _weight(rule: FileRule) -> float:
-    return rule.rule.weight.value if rule.rule.weight is not None else 1.0
-
-
-def _record(rule: FileRule, output: bool, by_file: dict[str, str]) -> RuleRecord:
-    tree = rule.rule
-    return RuleRecord.model_validate(
-        {
-            "name": tree.name.text,
-            "title": tree.title.text if tree.title else "",
-            "kind": tree.kind.text if tree.kind is not None and tree.kind.text in KINDS else "other",
-            "weight": _weight(rule),
-            "hard": tree.hard,
-            "output": output,
-            "text": tree.text,
-            "file": by_file[rule.file.file],
-            "line": tree.span.line,
-        }
-    )
+    return Pack(manifest=manifest, banks=lowered.banks, conditions=lowered.conditions)
 
 
 def _version() -> str:

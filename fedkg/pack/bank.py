@@ -1,11 +1,12 @@
 """A bank: one skeleton and the typed columns of all its rows.
 
-Letters: R rows, s slots of the skeleton, p parameters of the skeleton, k key columns.
+Letters: R rows, s slots of the skeleton, p parameters of the skeleton, k key columns; M members, P owners of them.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -23,6 +24,36 @@ def skeleton_hash(skeleton: Formula) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemberTable:
+    """Sets of members, one for each owner, with what the terms over them read.
+
+    Attributes:
+        parent: the member table (position in `Bank.members`, before this one) whose M members own these sets; -1: the bank's R rows do.
+        offsets: int64 [P + 1]; the members of owner i are ``offsets[i]:offsets[i + 1]``.
+        slots, views: int32 [M, s]. params: float64 [M, p]; as in a bank.
+    """
+
+    parent: int
+    offsets: NDArray[np.int64]
+    slots: NDArray[np.int32]
+    views: NDArray[np.int32]
+    params: NDArray[np.float64]
+
+    @property
+    def count(self) -> int:
+        """M."""
+        return int(self.slots.shape[0])
+
+    def take(self, owners: NDArray[np.int64]) -> tuple[MemberTable, NDArray[np.int64]]:
+        """The table with the sets of these owners alone, and the positions of their members."""
+        sizes = (self.offsets[1:] - self.offsets[:-1])[owners]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        kept = np.repeat(self.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        part = replace(self, offsets=offsets, slots=self.slots[kept], views=self.views[kept], params=self.params[kept])
+        return part, kept.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bank:
     """Constraints of one shape.
 
@@ -37,6 +68,7 @@ class Bank:
         rule: int32 [R], position in the pack's rules.
         entity: int32 [R], position in the pack's entities (labels of what the row is about; "" for none).
         unit: int32 [R], position in the pack's units: the unit of the row's robustness ("" when its comparisons have several).
+        members: the sets that `Reduce` and `AtLeast` range over.
     """
 
     skeleton: Formula
@@ -49,6 +81,7 @@ class Bank:
     rule: NDArray[np.int32]
     entity: NDArray[np.int32]
     unit: NDArray[np.int32]
+    members: tuple[MemberTable, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -62,8 +95,19 @@ class Bank:
 
     def take(self, rows: NDArray[np.int64]) -> Bank:
         """The bank with the rows at these positions alone."""
-        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "skeleton"})
+        columns = {name: array[rows] for name, array in self.tensors().items()}
+        return replace(self, **columns, members=_take_members(self.members, rows))  # type: ignore[arg-type]
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """The bank's columns by name, as they stand in a pack file."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "skeleton"}
+        """The columns with one entry for each row, by name, as they stand in a pack file."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("skeleton", "members")}
+
+
+def _take_members(members: Sequence[MemberTable], rows: NDArray[np.int64]) -> tuple[MemberTable, ...]:
+    taken: list[MemberTable] = []
+    kept: list[NDArray[np.int64]] = []
+    for table in members:
+        part, positions = table.take(rows if table.parent < 0 else kept[table.parent])
+        taken.append(part)
+        kept.append(positions)
+    return tuple(taken)

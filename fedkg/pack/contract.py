@@ -53,6 +53,7 @@ class DataContract(Node):
     Attributes:
         kind: ``table`` (rows without order), ``trace`` (one time series) or ``panel`` (traces told apart by `trace`).
         time: header of the time column. step: seconds between two rows. trace: header of the column that tells traces apart.
+        end: what a window that reaches beyond its trace meets there: unknown steps (``strict``), or nothing (``clip``).
         columns: the value columns, in the order of bank slots.
         views: the readings that rules refer to; view 0 is the base.
     """
@@ -61,6 +62,7 @@ class DataContract(Node):
     time: str | None = None
     step: float | None = None
     trace: str | None = None
+    end: Literal["strict", "clip"] = "strict"
     columns: tuple[Column, ...]
     views: tuple[View, ...] = (View(),)
 

@@ -10,6 +10,16 @@
 | `Not` | the negative | the argument is violated |
 | `And`, `Or` | minimum, maximum | Kleene's three-valued conjunction, disjunction |
 | `Implies` | max(-antecedent, consequent) | antecedent violated or consequent satisfied |
+| `Known` | +1 or -1 | the slot has a value |
+| `AtLeast` | the count-th largest of the members' | so many members satisfy it |
+| `Temporal` | minimum or maximum over the window | Kleene's, over the steps of the window |
+| `Until` | max over t' of min(right at t', min of left before t') | see the class |
+| `Initially` | the argument's at the first step | the argument holds there |
+
+Steps are those of one trace, and of one entity where keys select table rows. A step that is missing inside a trace is unknown. A window
+that reaches beyond the trace meets unknown steps there (`DataContract.end` "strict") or ends with the trace ("clip": nothing is left of
+it makes `always` true and `eventually` false); a window without an end always ends with the trace (sources: An, Johnson and Ma 2024,
+section 2; Maler and Nickovic 2004).
 
 A slot that is NaN, or a term that is not finite, makes its comparison unknown: any robustness in [-inf, +inf]. The connectives work on
 those intervals; a formula is known when the interval lies on one side of zero, and its robustness is then the end nearest to zero
@@ -22,8 +32,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fedkg.pack import terms
 from fedkg.pack.node import Node
-from fedkg.pack.terms import Term
+from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Power, Product, Quotient, Reduce, Sum, Term
 
 
 class Compare(Node):
@@ -88,7 +99,70 @@ class Implies(Node):
     consequent: Formula
 
 
-Formula = Annotated[Compare | ClassIn | CategoryIs | Not | And | Or | Implies, Field(discriminator="kind")]
+class Known(Node):
+    """The slot has a value in this row; never unknown itself. Robustness is +1 or -1."""
 
-for _model in (Not, And, Or, Implies):
-    _model.model_rebuild()
+    kind: Literal["known"] = "known"
+    slot: int
+
+
+class AtLeast(Node):
+    """The argument holds for enough members of a set: all of them (`count` None), or as many as the row's parameter `count` says.
+
+    `members` is the position of the set's table among the bank's `members`; inside `arg`, slots and parameters are those of the member
+    table. Robustness is the count-th largest of the members' (the least for all); fewer members than `count`: -inf, all of none: +inf.
+    """
+
+    kind: Literal["at_least"] = "at_least"
+    count: int | None
+    members: int
+    arg: Formula
+
+
+class Temporal(Node):
+    """The argument holds at every step (`always`, `historically`) or at some step (`eventually`, `once`) of a window.
+
+    Attributes:
+        low, high: parameters with the window's first and last step, counted from now: forwards for `always` and `eventually`, backwards
+            for the other two; whole numbers, ``0 <= low <= high``, or ``high = -1`` for no end.
+    """
+
+    kind: Literal["temporal"] = "temporal"
+    op: Literal["always", "eventually", "historically", "once"]
+    low: int
+    high: int
+    arg: Formula
+
+
+class Until(Node):
+    """`right` holds at some step of the window, and `left` at every step from now to just before it (with `closed`: to that step).
+
+    `since` is its mirror image: `right` held at some step of the window backwards, and `left` at every step after it up to now (with
+    `closed`: from that step). `low` and `high` are as in `Temporal`.
+    """
+
+    kind: Literal["until"] = "until"
+    op: Literal["until", "since"]
+    low: int
+    high: int
+    left: Formula
+    right: Formula
+    closed: bool = False
+
+
+class Initially(Node):
+    """The argument holds at the first step of the trace. At the top of a rule it says that the rule applies at that step alone."""
+
+    kind: Literal["initially"] = "initially"
+    arg: Formula
+
+
+Formula = Annotated[
+    Compare | ClassIn | CategoryIs | Not | And | Or | Implies | Known | AtLeast | Temporal | Until | Initially, Field(discriminator="kind")
+]
+
+for _model in (
+    *(Not, And, Or, Implies, AtLeast, Temporal, Until, Initially),
+    *(Sum, Product, Negate, Quotient, Power, Call, Reduce, Choose, Coalesce, Compare),
+):
+    _model.model_rebuild(_types_namespace={**globals(), **vars(terms)})

@@ -13,7 +13,7 @@ Kind = Literal["temporal", "causal", "capacity", "physical", "other"]
 FORMAT = 1
 """Version of the pack format this code writes and the newest it reads."""
 
-SECTIONS = {"constraints": 1}
+SECTIONS = {"constraints": 2}
 """Sections this code understands, with the newest version of each."""
 
 
@@ -49,8 +49,26 @@ class Source(Node):
     """One file that went into the pack."""
 
     name: str
-    kind: Literal["rules", "ontology", "graph", "sheet", "query"]
+    kind: Literal["rules", "ontology", "graph", "sheet", "query", "shapes", "model"]
     sha256: str
+
+
+class Placement(Node):
+    """Where one part of a shape or query went: none is dropped without a word.
+
+    Attributes:
+        source: the file's name without folders. part: what it is about: a constraint component of a shape, or a query.
+        where: ``rows`` (bound constraints, checked on data), ``graph`` (decided on static facts when compiled), ``off`` (deactivated),
+            ``refused`` (neither is possible). rule: the rule it became, or "". reason: one sentence, or "".
+        conforms: what the graph says of it, where `where` is ``graph``.
+    """
+
+    source: str
+    part: str
+    where: Literal["rows", "graph", "off", "refused"]
+    rule: str = ""
+    reason: str = ""
+    conforms: bool | None = None
 
 
 class Provenance(Node):
@@ -61,7 +79,11 @@ class Provenance(Node):
 
 
 class Manifest(Node):
-    """`manifest.json` of a pack. `skeletons[i]` belongs to the tensors called ``bank.i.*``."""
+    """`manifest.json` of a pack.
+
+    `skeletons[i]` belongs to the tensors called ``bank.i.*``. `conditions[i]`, with the tensors ``condition.i.*``, is a formula that is
+    no constraint of its own: what knowledge models and inferences are made of.
+    """
 
     format: int = FORMAT
     sections: dict[str, Section]
@@ -70,4 +92,6 @@ class Manifest(Node):
     skeletons: tuple[Formula, ...]
     entities: tuple[str, ...] = ("",)
     units: tuple[str, ...] = ("",)
+    conditions: tuple[Formula, ...] = ()
+    placements: tuple[Placement, ...] = ()
     provenance: Provenance

@@ -21,10 +21,12 @@ class Pack:
     Attributes:
         manifest: rules, data contract, names, provenance.
         banks: the bound constraints, grouped by skeleton.
+        conditions: bound formulas that are no constraints; knowledge models and inferences refer to them by position and row.
     """
 
     manifest: Manifest
     banks: tuple[Bank, ...]
+    conditions: tuple[Bank, ...] = ()
 
     @property
     def rows(self) -> int:

@@ -7,11 +7,14 @@ in the order in which they are written (thresholds sit exactly on decimal data, 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from fedkg.pack.node import Node
+
+if TYPE_CHECKING:
+    from fedkg.pack.formulas import Formula
 
 Role = Literal["input", "output"]
 Function = Literal["min", "max", "abs", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil", "round"]
@@ -77,7 +80,36 @@ class Call(Node):
     args: tuple[Term, ...]
 
 
-Term = Annotated[Slot | Param | Sum | Product | Negate | Quotient | Power | Call, Field(discriminator="kind")]
+class Reduce(Node):
+    """A number made of one value for each member of a set: the flows of all pipes of a vessel.
 
-for _model in (Sum, Product, Negate, Quotient, Power, Call):
-    _model.model_rebuild()
+    `members` is the position of the set's table among the bank's `members`; inside `arg`, slots and parameters are those of the member
+    table. The empty set: sum and count 0; mean, min and max unknown. A member whose value is unknown makes the whole unknown, or is left
+    out with `skip` (as SPARQL does with what has no value). `count` is the number of members whose value is known, itself always known.
+    """
+
+    kind: Literal["reduce"] = "reduce"
+    op: Literal["sum", "mean", "min", "max", "count"]
+    members: int
+    arg: Term
+    skip: bool = False
+
+
+class Choose(Node):
+    """One term where a condition holds, another where it fails; unknown where the condition is."""
+
+    kind: Literal["choose"] = "choose"
+    condition: Formula
+    then: Term
+    otherwise: Term
+
+
+class Coalesce(Node):
+    """The first of its terms that is known."""
+
+    kind: Literal["coalesce"] = "coalesce"
+    args: tuple[Term, ...]
+
+
+Term = Annotated[Slot | Param | Sum | Product | Negate | Quotient | Power | Call | Reduce | Choose | Coalesce, Field(discriminator="kind")]
+"""Complete once `fedkg.pack.formulas` is imported: a `Choose` holds a formula."""

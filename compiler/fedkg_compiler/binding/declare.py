@@ -12,7 +12,7 @@ from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, FileRule
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.staged import refuse_statement
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.syntax.tree import Label, Prefix, Quantity, RowsAre, Rule, RuleFile, Signal, Statement, Timeline, Use, Word
+from fedkg_compiler.syntax.tree import Label, Load, Prefix, Quantity, RowsAre, Rule, RuleFile, Signal, Statement, Timeline, Use, Word
 
 Properties = dict[Span, str | None]
 """IRIs of the terms after `is` and `rows are`, by their place; None where the graph does not know them."""
@@ -70,6 +70,8 @@ def gather(files: Sequence[RuleFile], properties: Properties, names: Names, prob
                         names.rows_class = properties.get(statement.term.span)
                 case Use(rules=False) | Prefix():
                     pass
+                case Load():
+                    names.loads.append(statement)
                 case _:
                     refuse_statement(statement, names, problems)
     _one_unit_each(names, problems)

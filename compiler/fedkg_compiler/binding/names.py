@@ -9,7 +9,7 @@ from pathlib import Path
 from fedkg.pack import Role
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import Prefix, Rule, RuleFile, Use
+from fedkg_compiler.syntax.tree import Load, Prefix, Rule, RuleFile, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,7 @@ class Names:
     labels: dict[str, DeclaredLabel] = field(default_factory=dict)
     rules: list[FileRule] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
     prefixes: dict[str, Prefix] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
     rows_class: str | None = None

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from fedkg.pack import Formula
+from fedkg.pack import Formula, RuleRecord
 from fedkg_compiler.binding.conditions import condition
 from fedkg_compiler.binding.environment import Cell, Environment
 from fedkg_compiler.binding.lookup import VALUE, look_up, names_in, variables_in
@@ -25,6 +26,7 @@ from fedkg_compiler.binding.sheet import Sheets
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.passes.hard import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
+from fedkg_compiler.syntax import KINDS
 from fedkg_compiler.syntax.tree import Apply, Condition, IsClass
 
 
@@ -33,12 +35,13 @@ class BoundRows:
     """Rows of one rule that share a formula.
 
     Attributes:
+        rule: what the pack will say of it; `output` is found out when all rows are bound.
         keys: for each of R rows, the headers and texts that select its table rows.
         entities: [R], what each row is about, for people.
         unit: of the robustness; "" where comparisons in several units meet.
     """
 
-    rule: FileRule
+    rule: RuleRecord
     formula: Formula
     rows: Rows
     keys: tuple[tuple[tuple[str, str], ...], ...]
@@ -74,6 +77,23 @@ def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, texts: dict[str,
         problems.error("FKG234", tree.name.span, message, "name a signal, a label or a `` `column` `` in it")
         return []
     return bound
+
+
+def record_of(rule: FileRule) -> RuleRecord:
+    """What the pack says of a rule of a rule file."""
+    tree = rule.rule
+    return RuleRecord.model_validate(
+        {
+            "name": tree.name.text,
+            "title": tree.title.text if tree.title else "",
+            "kind": tree.kind.text if tree.kind is not None and tree.kind.text in KINDS else "other",
+            "weight": tree.weight.value if tree.weight is not None else 1.0,
+            "hard": tree.hard,
+            "text": tree.text,
+            "file": Path(rule.file.file).name,
+            "line": tree.span.line,
+        }
+    )
 
 
 def _missing(environment: Environment, used: set[str]) -> list[frozenset[str]]:
@@ -136,7 +156,7 @@ def _bind_part(rule: FileRule, formula: Condition, environment: Environment, rea
         sources.problems.warning("FKG222", rule.rule.formula.span, message, "write it linear in the outputs, or leave `hard` out")
     units = set(scope.compared)
     return BoundRows(
-        rule=rule,
+        rule=record_of(rule),
         formula=bound,
         rows=rows,
         keys=scope.keys,

@@ -6,7 +6,7 @@ from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.diagnostics.staged import staged
-from fedkg_compiler.syntax.tree import Cause, Example, Infer, KeepSet, Load, PredictKnowledge, RangeKnowledge, Statement, Template, Use
+from fedkg_compiler.syntax.tree import Cause, Example, Infer, KeepSet, PredictKnowledge, RangeKnowledge, Statement, Template, Use
 
 
 def refuse(form: str, span: Span, problems: Problems) -> None:
@@ -34,7 +34,5 @@ def refuse_statement(statement: Statement, names: Names, problems: Problems) -> 
             refuse("cause", statement.name.span, problems)
         case Example():
             refuse("example", statement.rule.span, problems)
-        case Load():
-            refuse(statement.what, statement.path.span, problems)
         case _:
             pass

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Bank, skeleton_hash
+from fedkg.pack import Bank, MemberTable, skeleton_hash
 from fedkg_compiler.binding.book import Book, BookColumn
 from fedkg_compiler.binding.names import Timing
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.lowering.contract import Numbering, make_contract
-from fedkg_compiler.lowering.rows import Codes
+from fedkg_compiler.lowering.rows import Codes, MemberRows, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,31 +25,34 @@ class Lowered:
 
     numbering: Numbering
     banks: tuple[Bank, ...]
+    conditions: tuple[Bank, ...]
     entities: tuple[str, ...]
     units: tuple[str, ...]
 
 
-def lower(bound: Sequence[BoundRows], rules: Mapping[str, int], weights: Mapping[str, float], book: Book, timing: Timing) -> Lowered:
+def lower(bound: Sequence[BoundRows], conditions: Sequence[BoundRows], rules: Mapping[str, int], book: Book, timing: Timing) -> Lowered:
     """The banks of all bound rows.
 
     Args:
-        bound: in the order of the rules. rules: position of each rule, by name. weights: the weight of each rule, shared by its rows.
+        bound: in the order of the rules. conditions: bound formulas that are no constraints; each becomes a bank of its own.
+        rules: position of each rule, by name.
     """
-    keys = _key_columns(bound, book)
-    slots = [slot for part in bound for slot in part.rows.slots]
+    everything = [*bound, *conditions]
+    keys = _key_columns(everything, book)
+    slots = [slot for part in everything for slot in part.rows.slots_read()]
     used = {*np.unique(np.concatenate([slot.columns for slot in slots])).tolist(), *keys.values()} if slots else set(keys.values())
     views = np.unique(np.concatenate([slot.views for slot in slots])).tolist() if slots else []
     numbering = make_contract(book, used, views, timing)
-    entities = ("", *sorted({entity for part in bound for entity in part.entities} - {""}))
-    units = ("", *sorted({part.unit for part in bound} - {""}))
+    entities = ("", *sorted({entity for part in everything for entity in part.entities} - {""}))
+    units = ("", *sorted({part.unit for part in everything} - {""}))
     share: dict[str, int] = {}
     for part in bound:
-        share[part.rule.rule.name.text] = share.get(part.rule.rule.name.text, 0) + part.rows.count
+        share[part.rule.name] = share.get(part.rule.name, 0) + part.rows.count
     tables = _Tables(
         numbering=numbering,
         keys=keys,
         rules=rules,
-        weights={name: weights[name] / count for name, count in share.items()},
+        weights={part.rule.name: part.rule.weight / share[part.rule.name] for part in bound},
         entities={entity: i for i, entity in enumerate(entities)},
         units={unit: i for i, unit in enumerate(units)},
     )
@@ -57,7 +60,8 @@ def lower(bound: Sequence[BoundRows], rules: Mapping[str, int], weights: Mapping
     for part in bound:
         groups.setdefault(skeleton_hash(part.formula), []).append(part)
     banks = tuple(_bank(parts, tables) for parts in groups.values())
-    return Lowered(numbering=numbering, banks=banks, entities=entities, units=units)
+    asides = tuple(_bank([part], tables) for part in conditions)
+    return Lowered(numbering=numbering, banks=banks, conditions=asides, entities=entities, units=units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +93,14 @@ def _bank(parts: Sequence[BoundRows], tables: _Tables) -> Bank:
     selected = [_keys(part, width, tables) for part in parts]
     return Bank(
         skeleton=parts[0].formula,
-        slots=_stack([_slots(part, tables) for part in parts]),
-        views=_stack([_views(part, tables) for part in parts]),
-        params=np.concatenate([_params(part, tables) for part in parts]),
+        slots=_stack([_slots(part.rows, tables) for part in parts]),
+        views=_stack([_views(part.rows, tables) for part in parts]),
+        params=np.concatenate([_params(part.rows, tables) for part in parts]),
+        members=tuple(_members(tables_of, tables) for tables_of in zip(*(part.rows.members for part in parts), strict=True)),
         keys=_stack([keys for keys, _ in selected]),
         codes=_stack([codes for _, codes in selected]),
-        weight=np.concatenate([np.full(part.rows.count, tables.weights[part.rule.rule.name.text]) for part in parts]),
-        rule=_stack([np.full(part.rows.count, tables.rules[part.rule.rule.name.text]) for part in parts]),
+        weight=np.concatenate([np.full(part.rows.count, tables.weights.get(part.rule.name, 0.0)) for part in parts]),
+        rule=_stack([np.full(part.rows.count, tables.rules.get(part.rule.name, 0)) for part in parts]),
         entity=_stack([np.array([tables.entities[entity] for entity in part.entities]) for part in parts]),
         unit=_stack([np.full(part.rows.count, tables.units[part.unit]) for part in parts]),
     )
@@ -114,17 +119,29 @@ def _renumber(ids: NDArray[np.int64], positions: Mapping[int, int]) -> NDArray[n
     return np.array([positions[i] for i in distinct.tolist()], dtype=np.int64)[where]
 
 
-def _slots(part: BoundRows, tables: _Tables) -> NDArray[np.int64]:
-    return _columns([_renumber(slot.columns, tables.numbering.columns) for slot in part.rows.slots], part.rows.count)
+def _slots(rows: Rows, tables: _Tables) -> NDArray[np.int64]:
+    return _columns([_renumber(slot.columns, tables.numbering.columns) for slot in rows.slots], rows.count)
 
 
-def _views(part: BoundRows, tables: _Tables) -> NDArray[np.int64]:
-    return _columns([_renumber(slot.views, tables.numbering.views) for slot in part.rows.slots], part.rows.count)
+def _views(rows: Rows, tables: _Tables) -> NDArray[np.int64]:
+    return _columns([_renumber(slot.views, tables.numbering.views) for slot in rows.slots], rows.count)
 
 
-def _params(part: BoundRows, tables: _Tables) -> NDArray[np.float64]:
-    columns = [_codes(param, tables) if isinstance(param, Codes) else param for param in part.rows.params]
-    return np.stack(columns, axis=1) if columns else np.zeros((part.rows.count, 0))
+def _params(rows: Rows, tables: _Tables) -> NDArray[np.float64]:
+    columns = [_codes(param, tables) if isinstance(param, Codes) else param for param in rows.params]
+    return np.stack(columns, axis=1) if columns else np.zeros((rows.count, 0))
+
+
+def _members(parts: Sequence[MemberRows], tables: _Tables) -> MemberTable:
+    """The same set of members of all parts, one after the other."""
+    sizes = np.concatenate([part.offsets[1:] - part.offsets[:-1] for part in parts])
+    return MemberTable(
+        parent=parts[0].parent,
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        slots=_stack([_slots(part.rows, tables) for part in parts]),
+        views=_stack([_views(part.rows, tables) for part in parts]),
+        params=np.concatenate([_params(part.rows, tables) for part in parts]),
+    )
 
 
 def _codes(param: Codes, tables: _Tables) -> NDArray[np.float64]:

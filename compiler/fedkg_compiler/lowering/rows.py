@@ -31,13 +31,27 @@ class Codes:
     texts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemberRows:
+    """Sets of members, one for each owner (a row of the table `parent`, or with -1 of the rule), and the columns of their M members.
+
+    Attributes:
+        offsets: int64 [P + 1], as in `fedkg.pack.MemberTable`.
+    """
+
+    parent: int
+    offsets: NDArray[np.int64]
+    rows: Rows
+
+
 class Rows:
-    """Slots and parameters, numbered in the order of their first use."""
+    """Slots and parameters, numbered in the order of their first use; and the sets of members that terms range over."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.slots: list[SlotColumn] = []
         self.params: list[NDArray[np.float64] | Codes] = []
+        self.members: list[MemberRows] = []
         self._known: dict[Hashable, Slot] = {}
 
     def slot(self, key: Hashable, columns: NDArray[np.int64], views: NDArray[np.int64], role: Role) -> Slot:
@@ -56,3 +70,13 @@ class Rows:
         """A new parameter that becomes the code of a text; its index."""
         self.params.append(Codes(columns=columns, texts=texts))
         return len(self.params) - 1
+
+    def set_of_members(self, offsets: NDArray[np.int64], parent: int = -1) -> tuple[int, Rows]:
+        """A new table of members; its number, and the rows of its members."""
+        rows = Rows(int(offsets[-1]))
+        self.members.append(MemberRows(parent=parent, offsets=offsets, rows=rows))
+        return len(self.members) - 1, rows
+
+    def slots_read(self) -> list[SlotColumn]:
+        """All slots, those of members included."""
+        return [*self.slots, *(slot for table in self.members for slot in table.rows.slots)]

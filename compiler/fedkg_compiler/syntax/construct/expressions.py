@@ -8,7 +8,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.place import Statement, branches, token
 from fedkg_compiler.syntax.construct.words import plain, quantity, signed
 from fedkg_compiler.syntax.grammar import Branch, Leaf
-from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Raised, Reference, Variable, Word
+from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Pattern, Raised, Reference, Variable, Word
 
 OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
@@ -95,5 +95,5 @@ def _aggregate(at: Statement, branch: Branch) -> Aggregate:
         function=at.word(token(branch, "NAME")),
         body=expression(at, body),
         variable=plain(at, token(branch, "VAR")),
-        pattern=Word(span=span, text=text),
+        source=Pattern(span=span, text=text),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedkg_compiler.syntax.tree.expressions import Expression, Quantity
+from fedkg_compiler.syntax.tree.expressions import Apply, Expression, Quantity
+from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
 from fedkg_compiler.syntax.tree.words import Head, Tree, Word
 
 
@@ -26,6 +27,35 @@ class IsClass(Tree):
     negated: bool
     value: Word
     form: Literal["name", "string", "variable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership(Tree):
+    """``grade in A, B``, ``grade not in C, "D"``: one of the classes of a label, or of the texts of a category."""
+
+    subject: Expression
+    negated: bool
+    values: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follows(Tree):
+    """``follows operational_range(volume, 10, 90, 2 h)``: the condition that a template stands for."""
+
+    call: Apply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverMembers(Tree):
+    """``all of (c) over ?p where { ... }``, ``any of (c) over ?p in class T``, ``at least 2 of (c) over ...``.
+
+    `least` is how many members: None for all, 1 for any.
+    """
+
+    arg: Condition
+    least: int | None
+    variable: Word
+    source: Pattern | InClass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +116,13 @@ class Temporal(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until(Tree):
-    """``a until [window] b`` or ``a since [window] b``."""
+    """``a until [closed] [window] b`` or ``a since [closed] [window] b``; closed: `a` holds at the step of `b` too."""
 
     mode: Literal["until", "since"]
     left: Condition
     window: Window | None
     right: Condition
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,4 +134,6 @@ class OnlyAfter(Tree):
     within: Quantity | None = None
 
 
-Condition = Comparison | IsClass | Monotone | Negation | AllOf | AnyOf | IfThen | Temporal | Until | OnlyAfter
+Condition = (
+    Comparison | IsClass | Membership | Monotone | Negation | AllOf | AnyOf | IfThen | Temporal | Until | OnlyAfter | Follows | OverMembers
+)

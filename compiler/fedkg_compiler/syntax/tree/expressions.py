@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
 from fedkg_compiler.syntax.tree.words import Tree, Word
 
 
@@ -73,12 +74,12 @@ class Past(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate(Tree):
-    """``sum of flow(?p) over ?p where { ... }``."""
+    """``sum of flow(?p) over ?p where { ... }``, ``max of level(?v) over ?v in class isa95:StorageUnit``."""
 
     function: Word
     body: Expression
     variable: Word
-    pattern: Word
+    source: Pattern | InClass
 
 
 Expression = Quantity | Reference | Variable | Apply | Arithmetic | Negative | Raised | Past | Aggregate

@@ -29,9 +29,10 @@ class Prefix(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline(Tree):
-    """``timeline step 5 min time column "Zeit" trace column "heat"``."""
+    """``timeline step 5 min time column "Zeit" trace column "heat" ends clip``; `ends` is strict or clip."""
 
     step: Quantity | None = None
+    ends: Word | None = None
     time: Word | None = None
     trace: Word | None = None
 
@@ -75,6 +76,7 @@ class Rule(Tree):
     kind: Word | None = None
     weight: Quantity | None = None
     hard: bool = False
+    scope: Word | None = None
     text: str = ""
 
 
@@ -89,9 +91,10 @@ class Template(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infer(Tree):
-    """``infer name per client find ?low, ?high in template(...)``."""
+    """``infer name [scope client] per client find ?low, ?high in template(...)``."""
 
     name: Word
+    scope: Word | None = None
     per: Word
     variables: tuple[Word, ...]
     call: Apply
@@ -99,33 +102,52 @@ class Infer(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Tree):
-    """What a range clause allows: ``any`` (both empty), classes, or an interval with its unit."""
+    """What a range clause allows: ``any`` (all empty), classes, ``0 .. 3 bar``, or ``between 0.9 * x and 1.1 * x`` (`ends`)."""
 
     classes: tuple[Word, ...] = ()
     interval: tuple[float, float] | None = None
     unit: Word | None = None
+    ends: tuple[Expression, Expression] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionTable(Tree):
+    """``in table "grades.csv"``: the clauses stand in a sheet, one in each row."""
+
+    path: Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierModel(Tree):
+    """``from model "grade.safetensors"``: the predictions are those of a model that was exported."""
+
+    path: Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeKnowledge(Tree):
-    """``range knowledge name of output when c allow choice ... otherwise allow choice``."""
+    """``range knowledge name of output when c allow choice ... otherwise allow choice``; or the clauses from a table or model."""
 
     name: Word
     output: Word
     quantifier: Quantifier | None
     clauses: tuple[tuple[Condition, Choice], ...]
-    otherwise: Choice
+    otherwise: Choice | None
+    scope: Word | None = None
+    source: DecisionTable | EarlierModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictKnowledge(Tree):
-    """``predict knowledge name of output when c predict e ... otherwise predict e``."""
+    """``predict knowledge name of output when c predict e ... otherwise predict e``; or the clauses from a table or model."""
 
     name: Word
     output: Word
     quantifier: Quantifier | None
     clauses: tuple[tuple[Condition, Expression], ...]
-    otherwise: Expression
+    otherwise: Expression | None
+    scope: Word | None = None
+    source: DecisionTable | EarlierModel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +158,7 @@ class KeepSet(Tree):
     quantifier: Quantifier | None
     target: Word
     call: Apply
+    scope: Word | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +174,12 @@ class Cause(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series(Tree):
-    """``pressure = 7 9 9 bar`` in an example."""
+    """``pressure = 7 9 9 bar`` or ``grade = A A B`` in an example; of `values` and `texts` one is empty; NaN for ``unknown``."""
 
     head: Head
     values: tuple[float, ...]
     unit: Word | None = None
+    texts: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
