@@ -20,6 +20,7 @@ from fedkg_compiler.binding.quantify import fresh
 from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheet import Sheets
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.shacl import bind_shapes
 from fedkg_compiler.sparql import bind_queries
@@ -94,7 +95,7 @@ def _sorted_out(paths: Sequence[Path], graphs: Sequence[Path]) -> tuple[list[Pat
 
 def _read(path: Path, problems: Problems) -> _Body | None:
     try:
-        body = path.read_bytes()
+        body = read_bytes(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problems.error("FKG240", Span(file=str(path), line=1, column=1, end_line=1, end_column=1), f"cannot read {path}: {reason}")

@@ -19,6 +19,7 @@ from fedkg.units.header import split_header
 from fedkg_compiler.binding.environment import Cell, Environment
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.inputs import ABSENT, note, read_bytes
 from fedkg_compiler.syntax.tree import Word
 
 _UNIT_HEADERS = ("unit", "units", "einheit", "uom", "engunits")
@@ -38,9 +39,10 @@ class Sheets:
         if place not in self.tables:
             try:
                 self.tables[place] = read_table(place)
-                digest = hashlib.sha256(place.read_bytes()).hexdigest()
+                digest = hashlib.sha256(read_bytes(place)).hexdigest()
                 self.sources[place] = Source(name=place.name, kind="sheet", sha256=digest)
             except FedkgError as error:
+                note(place, ABSENT)
                 self.tables[place] = error
             except OSError as error:
                 self.tables[place] = FedkgError(f"cannot read {path}", received=error.strerror or str(error))

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedkg.errors import FedkgError
+from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.resources import data_folder
 
 
@@ -147,7 +148,7 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
     place = data_folder("ontologies") if folder is None else folder
     source = place / "catalog.toml"
     try:
-        listed = _CatalogFile.model_validate(tomllib.loads(source.read_text(encoding="utf-8")))
+        listed = _CatalogFile.model_validate(tomllib.loads(read_bytes(source).decode()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
         raise FedkgError(f"the catalogue of ontologies {source} cannot be read", received=str(error)) from error
     shelf = shelf_folder(home)

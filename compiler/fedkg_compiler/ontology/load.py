@@ -11,6 +11,7 @@ import pyoxigraph as ox
 
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.inputs import note
 from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
 from fedkg_compiler.ontology.closure import close
 from fedkg_compiler.ontology.gather import Definition, best_text, by_namespace, definitions, find, strangers
@@ -157,7 +158,10 @@ def _read_ours(path: Path, stamp: tuple[int, int]) -> tuple[Document | None, tup
 def _our_file(path: Path) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return a module of ours; read once as long as it does not change."""
     state = path.stat()
-    return _read_ours(path, (state.st_mtime_ns, state.st_size))
+    document, problems = _read_ours(path, (state.st_mtime_ns, state.st_size))
+    if document is not None:
+        note(path, document.sha256)
+    return document, problems
 
 
 def _keep_ontology(loading: _Loading, name: str, document: Document | None, problems: tuple[Diagnostic, ...]) -> None:

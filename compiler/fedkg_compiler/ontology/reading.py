@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sniff import NotRdf, Syntax, sniff
 from fedkg_compiler.ontology.standard import OWL
@@ -25,6 +26,7 @@ _FORMATS = {
 _NAMES = {"turtle": "Turtle", "n-triples": "N-Triples", "rdf-xml": "RDF/XML", "json-ld": "JSON-LD"}
 _MOST_REPORTED = 20
 _MOST_JSON_DEPTH = 200
+_DEFAULT = ox.DefaultGraph()
 _IMPORTS = ox.NamedNode(OWL + "imports")
 
 
@@ -54,7 +56,7 @@ def read_file(path: Path, *, shown: str | None = None) -> tuple[Document | None,
     """
     name = str(path) if shown is None else shown
     try:
-        body = path.read_bytes()
+        body = read_bytes(path)
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         return None, (report("FKG101", point(name), f"{name} cannot be read: {reason}", help="check the path and its spelling"),)
@@ -197,8 +199,15 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: Syntax, file: str, pl
     )
 
 
+def _as_it_is(quad: ox.Quad) -> bool:
+    return not isinstance(quad.subject, ox.BlankNode) and not isinstance(quad.object, ox.BlankNode) and quad.graph_name == _DEFAULT
+
+
 def _renamed(quads: list[ox.Quad], stamp: str, *, drop_broken: bool) -> Iterator[ox.Quad]:
     """Give every quad to the default graph, with blank nodes called after the file's content and their order in it."""
+    if not drop_broken and all(_as_it_is(quad) for quad in quads):
+        yield from quads
+        return
     labels: dict[str, ox.BlankNode] = {}
 
     def own(node: ox.BlankNode) -> ox.BlankNode:

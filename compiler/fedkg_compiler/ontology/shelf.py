@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
 from fedkg_compiler.ontology.fetch import fetch
 from fedkg_compiler.ontology.places import point, report
@@ -43,7 +44,7 @@ def read_shelf(shelf: Path) -> list[Added]:
     """
     source = shelf / _LIST
     try:
-        return sorted(_RECORDS.validate_json(source.read_bytes()), key=lambda item: item.name)
+        return sorted(_RECORDS.validate_json(read_bytes(source)), key=lambda item: item.name)
     except FileNotFoundError:
         return []
     except (OSError, ValidationError) as error:

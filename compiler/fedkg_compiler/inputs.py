@@ -1,0 +1,98 @@
+"""Which files a compilation reads: so that a pack can be kept until one of them changes, and so that somebody can watch them.
+
+Readers of the compiler get their bytes through `read_bytes`; whoever wants to know what was read says so with `recording`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ABSENT = ""
+"""The digest of a file that is not there or cannot be read."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What was read.
+
+    Attributes:
+        files: sha256 of each file, by its absolute path; `ABSENT` where there was none.
+        listings: the files that a pattern found, by (absolute folder, pattern).
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    listings: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def unchanged(self) -> bool:
+        """Whether every file still has its content and every pattern still finds the same files."""
+        return all(_digest(Path(path)) == digest for path, digest in self.files.items()) and all(
+            _matches(Path(folder), pattern) == found for (folder, pattern), found in self.listings.items()
+        )
+
+
+_recording: ContextVar[Inputs | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[Inputs]:
+    """Note everything that is read inside, also in what calls this."""
+    outer, inputs = _recording.get(), Inputs()
+    token = _recording.set(inputs)
+    try:
+        yield inputs
+    finally:
+        _recording.reset(token)
+        if outer is not None:
+            outer.files |= inputs.files
+            outer.listings |= inputs.listings
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file. Raises OSError, and ValueError for a path with a null character; absence is noted too."""
+    try:
+        body = path.read_bytes()
+    except (OSError, ValueError):
+        note(path, ABSENT)
+        raise
+    if _recording.get() is not None:
+        note(path, hashlib.sha256(body).hexdigest())
+    return body
+
+
+def note(path: Path, digest: str) -> None:
+    """Say that a file with this sha256 went in, for who reads it elsewhere."""
+    inputs = _recording.get()
+    if inputs is not None:
+        inputs.files[_absolute(path)] = digest
+
+
+def find(folder: Path, pattern: str) -> tuple[Path, ...]:
+    """The files below `folder` that a pattern such as ``legacy/*.rq`` names, sorted. Raises ValueError for a pattern that is none."""
+    found = _matches(folder, pattern)
+    inputs = _recording.get()
+    if inputs is not None:
+        inputs.listings[_absolute(folder), pattern] = found
+    return tuple(folder / name for name in found)
+
+
+def _matches(folder: Path, pattern: str) -> tuple[str, ...]:
+    return tuple(sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern) if path.is_file()))
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return ABSENT
+
+
+def _absolute(path: Path) -> str:
+    try:
+        return str(path.absolute())
+    except ValueError:
+        return str(path)
