@@ -34,11 +34,14 @@ def test_use_brings_the_ontology_and_its_prefix(catalog: Catalog) -> None:
         "isa95-equipment.ttl",
         "isa95-personnel.ttl",
         "isa95-material.ttl",
+        "isa95-process.ttl",
     }
     assert {source.kind for source in sources} == {"ontology"}
 
 
-@pytest.mark.parametrize(("word", "advice"), [("isa59", "did you mean `isa95`?"), ("zzzzzzz", "known are fkg, isa95, mason, qudt, sosa")])
+@pytest.mark.parametrize(
+    ("word", "advice"), [("isa59", "did you mean `isa95`?"), ("zzzzzzz", "known are fkg, isa95, mason, nist, qudt, schema, sosa")]
+)
 def test_unknown_ontologies_are_named(catalog: Catalog, word: str, advice: str) -> None:
     _, problems, _ = load_graph([(word, HERE)], {}, [], catalog=catalog)
     assert codes(problems) == [("FKG100", "error")]

@@ -18,6 +18,8 @@ OFFICIAL = {
     "isa95": SHARED / "ontologies/isa95-dinen62264-2/DINEN62264.owl",
     "mason": SHARED / "ontologies/mason/mason.owl",
     "qudt": SHARED / "ontologies/qudt/VOCAB_QUDT-UNITS-ALL-v2.1.ttl",
+    "nist": SHARED / "ontologies/amontology/AMOntology_v2.ttl",
+    "schema": SHARED / "ontologies/schemaorg/schemaorg-current-https.ttl",
 }
 _NOWHERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
 LABEL, COMMENT = ox.NamedNode(RDFS + "label"), ox.NamedNode(RDFS + "comment")
