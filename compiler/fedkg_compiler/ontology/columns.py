@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
 
 import pyoxigraph as ox
 
@@ -18,80 +20,149 @@ _OBSERVES = ox.NamedNode(SOSA + "observes")
 _HOSTED = ox.NamedNode(SOSA + "isHostedBy")
 
 Resource = ox.NamedNode | ox.BlankNode
+Texts = dict[Resource, list[str]]
+Links = dict[Resource, list[Resource]]
 
 
-def columns_of(store: ox.Store, values: Values, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
-    """Return where the observations of a property stand, sorted; with an entity: its own sensors' columns, else the shared one.
+class Columns:
+    """The facts about tables of a closed store, each kind gathered once when first asked for: plants have ten thousands of sensors."""
 
-    A sensor observes the property itself or a member of it, where it is a class. A sensor without `fkg:column` takes the property's.
-    """
-    wanted = node_of(property_iri)
-    shared: set[ColumnFact] = set()
-    own: set[ColumnFact] = set()
-    for observed in _and_members(store, wanted):
-        common = _texts(store, observed, _COLUMN)
-        common_unit = values.unit_of(observed)
-        shared |= {ColumnFact(column=column, unit=common_unit, entity=None, sensor=None) for column in common}
-        for sensor in _resources(store.quads_for_pattern(None, _OBSERVES, observed), subject=True):
-            hosts = [host.value for host in _resources(store.quads_for_pattern(sensor, _HOSTED, None)) if isinstance(host, ox.NamedNode)]
-            unit = values.unit_of(sensor) or common_unit
-            for column in _texts(store, sensor, _COLUMN) or common:
-                own |= {ColumnFact(column=column, unit=unit, entity=host, sensor=sensor.value) for host in hosts or (None,)}
-    if entity_iri is not None:
-        mine = {fact for fact in own if fact.entity == entity_iri} | _attached(store, values, wanted, entity_iri)
-        return _ordered(mine or shared)
-    return _ordered(own | shared)
+    def __init__(self, store: ox.Store, values: Values) -> None:
+        self._store = store
+        self._values = values
+        self._attached: dict[Resource, Links] = {}
+        self._members: Links = {}
 
+    def of(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
+        """Return where the observations of a property stand, sorted; with an entity: its own sensors' columns, else the shared one.
 
-def _attached(store: ox.Store, values: Values, wanted: Resource, entity_iri: str) -> set[ColumnFact]:
-    """Return the columns of nodes that the property itself leads to from the entity: ``:zone1 :temperature [ fkg:column "T1" ]``."""
-    found: set[ColumnFact] = set()
-    if isinstance(wanted, ox.BlankNode):
+        A sensor observes the property itself or a member of it, where it is a class. A sensor without `fkg:column` takes the property's.
+        """
+        wanted = node_of(property_iri)
+        hosted = None if entity_iri is None else self._hosted.get(node_of(entity_iri), [])
+        shared: set[ColumnFact] = set()
+        own: set[ColumnFact] = set()
+        for observed in self._and_members(wanted):
+            common = self._column_texts.get(observed, [])
+            common_unit = self._values.unit_of(observed)
+            shared |= {ColumnFact(column=column, unit=common_unit, entity=None, sensor=None) for column in common}
+            watching = self._observing.get(observed, [])
+            for sensor in watching if hosted is None else [sensor for sensor in hosted if observed in self._observed[sensor]]:
+                hosts = [host.value for host in self._hosts.get(sensor, []) if isinstance(host, ox.NamedNode)]
+                unit = self._values.unit_of(sensor) or common_unit
+                for column in self._column_texts.get(sensor) or common:
+                    own |= {ColumnFact(column=column, unit=unit, entity=host, sensor=sensor.value) for host in hosts or (None,)}
+        if entity_iri is not None:
+            mine = {fact for fact in own if fact.entity == entity_iri} | self._of_attached(wanted, entity_iri)
+            return _ordered(mine or shared)
+        return _ordered(own | shared)
+
+    def key_of(self, entity_iri: str) -> tuple[str, str] | None:
+        """Return the key column and the value by which table rows are about an entity; None where the graph names no key column.
+
+        The column stands on the entity or on a class of it, the most special class first; the value is `fkg:keyValue`, else the local
+        name.
+        """
+        entity = node_of(entity_iri)
+        column = next(iter(self._key_columns.get(entity, [])), None) or self._class_key(entity)
+        if column is None:
+            return None
+        values = self._key_values.get(entity, [])
+        return column, values[0] if values else local_name(entity_iri)
+
+    @cached_property
+    def _column_texts(self) -> Texts:
+        return self._texts(_COLUMN)
+
+    @cached_property
+    def _key_columns(self) -> Texts:
+        return self._texts(_KEY_COLUMN)
+
+    @cached_property
+    def _key_values(self) -> Texts:
+        return self._texts(_KEY_VALUE)
+
+    @cached_property
+    def _observed(self) -> dict[Resource, set[Resource]]:
+        """What each sensor observes."""
+        found: dict[Resource, set[Resource]] = defaultdict(set)
+        for sensor, observed in self._links(_OBSERVES):
+            found[sensor].add(observed)
         return found
-    for node in _resources(store.quads_for_pattern(node_of(entity_iri), wanted, None)):
-        unit = values.unit_of(node)
-        found |= {ColumnFact(column=column, unit=unit, entity=entity_iri, sensor=node.value) for column in _texts(store, node, _COLUMN)}
-    return found
 
+    @cached_property
+    def _observing(self) -> Links:
+        """The sensors of each property."""
+        return _grouped((observed, sensor) for sensor, observed in self._links(_OBSERVES))
 
-def key_of(store: ox.Store, entity_iri: str) -> tuple[str, str] | None:
-    """Return the key column and the value by which table rows are about an entity; None where the graph names no key column.
+    @cached_property
+    def _hosts(self) -> Links:
+        """What carries each sensor."""
+        return _grouped(self._links(_HOSTED))
 
-    The column stands on the entity or on a class of it, the most special class first; the value is `fkg:keyValue`, else the local name.
-    """
-    entity = node_of(entity_iri)
-    column = next(iter(_texts(store, entity, _KEY_COLUMN)), None) or _class_key(store, entity)
-    if column is None:
+    @cached_property
+    def _hosted(self) -> Links:
+        """What each entity carries."""
+        return _grouped((host, sensor) for sensor, host in self._links(_HOSTED))
+
+    @cached_property
+    def _keyed_classes(self) -> dict[Resource, set[Resource]]:
+        """The members of every class that has a key column."""
+        return {
+            kind: {quad.subject for quad in self._store.quads_for_pattern(None, TYPE, kind) if not isinstance(quad.subject, ox.Triple)}
+            for kind in self._key_columns
+        }
+
+    def _class_key(self, entity: Resource) -> str | None:
+        kinds = {kind: self._key_columns[kind][0] for kind, members in self._keyed_classes.items() if entity in members}
+        for kind in sorted(kinds, key=lambda node: node.value):
+            others = (other for other in kinds if other != kind)
+            if not any(
+                ox.Quad(other, SUB_CLASS, kind) in self._store and ox.Quad(kind, SUB_CLASS, other) not in self._store for other in others
+            ):
+                return kinds[kind]
         return None
-    values = _texts(store, entity, _KEY_VALUE)
-    return column, values[0] if values else local_name(entity_iri)
+
+    def _of_attached(self, wanted: Resource, entity_iri: str) -> set[ColumnFact]:
+        """Return the columns of nodes that the property itself leads to from the entity: ``:zone1 :temperature [ fkg:column "T1" ]``."""
+        if isinstance(wanted, ox.BlankNode):
+            return set()
+        if wanted not in self._attached:
+            pairs = ((subject, node) for subject, node in self._links(wanted) if node in self._column_texts)
+            self._attached[wanted] = _grouped(pairs)
+        return {
+            ColumnFact(column=column, unit=self._values.unit_of(node), entity=entity_iri, sensor=node.value)
+            for node in self._attached[wanted].get(node_of(entity_iri), [])
+            for column in self._column_texts[node]
+        }
+
+    def _and_members(self, wanted: Resource) -> list[Resource]:
+        if wanted not in self._members:
+            found = self._store.quads_for_pattern(None, TYPE, wanted)
+            members = {quad.subject for quad in found if not isinstance(quad.subject, ox.Triple)} - {wanted}
+            self._members[wanted] = [wanted, *sorted(members, key=lambda node: node.value)]
+        return self._members[wanted]
+
+    def _texts(self, predicate: ox.NamedNode) -> Texts:
+        found: Texts = defaultdict(list)
+        for quad in self._store.quads_for_pattern(None, predicate, None):
+            if isinstance(quad.object, ox.Literal) and not isinstance(quad.subject, ox.Triple):
+                found[quad.subject].append(quad.object.value)
+        return {node: sorted(texts) for node, texts in found.items()}
+
+    def _links(self, predicate: ox.NamedNode) -> list[tuple[Resource, Resource]]:
+        return [
+            (quad.subject, quad.object)
+            for quad in self._store.quads_for_pattern(None, predicate, None)
+            if isinstance(quad.object, ox.NamedNode | ox.BlankNode) and not isinstance(quad.subject, ox.Triple)
+        ]
 
 
-def _class_key(store: ox.Store, entity: Resource) -> str | None:
-    kinds = {
-        kind: texts[0] for kind in _resources(store.quads_for_pattern(entity, TYPE, None)) if (texts := _texts(store, kind, _KEY_COLUMN))
-    }
-    for kind in sorted(kinds, key=lambda node: node.value):
-        others = (other for other in kinds if other != kind)
-        if not any(ox.Quad(other, SUB_CLASS, kind) in store and ox.Quad(kind, SUB_CLASS, other) not in store for other in others):
-            return kinds[kind]
-    return None
-
-
-def _and_members(store: ox.Store, wanted: Resource) -> list[Resource]:
-    return [
-        wanted,
-        *sorted(set(_resources(store.quads_for_pattern(None, TYPE, wanted), subject=True)) - {wanted}, key=lambda node: node.value),
-    ]
-
-
-def _resources(quads: Iterator[ox.Quad], *, subject: bool = False) -> list[Resource]:
-    nodes = (quad.subject if subject else quad.object for quad in quads)
-    return [node for node in nodes if isinstance(node, ox.NamedNode | ox.BlankNode)]
-
-
-def _texts(store: ox.Store, node: Resource, predicate: ox.NamedNode) -> list[str]:
-    return sorted(quad.object.value for quad in store.quads_for_pattern(node, predicate, None) if isinstance(quad.object, ox.Literal))
+def _grouped(pairs: Iterable[tuple[Resource, Resource]]) -> Links:
+    found: Links = defaultdict(list)
+    for left, right in pairs:
+        found[left].append(right)
+    return dict(found)
 
 
 def _ordered(facts: set[ColumnFact]) -> list[ColumnFact]:

@@ -54,6 +54,7 @@ class Values:
         self._store = store
         self._units: dict[str, str] = {}
         self._numbers: dict[Node, list[Literal]] | None = None
+        self._unit_nodes: dict[Node, set[Node]] | None = None
 
     def term(self, node: Node | None) -> RdfTerm | None:
         """Return a node as a plain value; None stays None."""
@@ -94,10 +95,12 @@ class Values:
 
     def unit_of(self, node: ox.NamedNode | ox.BlankNode) -> str | None:
         """Return the unit that ``qudt:unit`` or ``qudt:hasUnit`` gives a node, as text; None where there is none."""
-        found = sorted(
-            {self._unit_name(quad.object) for predicate in UNIT for quad in self._store.quads_for_pattern(node, predicate, None)}
-        )
-        return found[0] if found else None
+        if self._unit_nodes is None:
+            self._unit_nodes = {}
+            for predicate in UNIT:
+                for quad in self._store.quads_for_pattern(None, predicate, None):
+                    self._unit_nodes.setdefault(quad.subject, set()).add(quad.object)
+        return min((self._unit_name(unit) for unit in self._unit_nodes.get(node, ())), default=None)
 
     def _unit_name(self, node: Node) -> str:
         return self.unit_text(node.value) if isinstance(node, ox.NamedNode) else node.value if isinstance(node, ox.Literal) else str(node)
