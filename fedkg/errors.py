@@ -50,6 +50,10 @@ class LayoutError(FedkgError):
     """Tensors that do not fit the layout they were announced with: wrong shape, wrong names, standardised values."""
 
 
+class HorizonError(FedkgError):
+    """A trace is too short for a temporal formula whose windows may not end with it (``end="strict"``)."""
+
+
 class JobError(FedkgError):
     """A job that cannot run: a field of the job file is wrong, or its parts contradict each other."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -10,16 +12,22 @@ from fedkg.constraints import columns, scores
 from fedkg.pack import (
     SECTIONS,
     And,
+    AtLeast,
     Bank,
     Call,
     CategoryIs,
+    Choose,
     ClassIn,
+    Coalesce,
     Column,
     Compare,
     DataContract,
     Formula,
     Implies,
+    Initially,
+    Known,
     Manifest,
+    MemberTable,
     Negate,
     Not,
     Or,
@@ -29,12 +37,16 @@ from fedkg.pack import (
     Product,
     Provenance,
     Quotient,
+    Reduce,
     RuleRecord,
     Section,
     Slot,
     Sum,
+    Temporal,
     Term,
+    Until,
     View,
+    used_params,
     used_slots,
 )
 from fedkg.pack.terms import Role
@@ -79,10 +91,15 @@ def slots_of(role: Role) -> st.SearchStrategy[Term]:
     return st.sampled_from([Slot(index=i, role=role) for i in ((0, 1, 2) if role == "input" else (3, 4))])
 
 
-def terms(functions: tuple[str, ...] = EXACT, outputs: bool = True) -> st.SearchStrategy[Term]:
-    """Terms over three input slots, two output slots and six parameters."""
+@cache
+def terms(functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None) -> st.SearchStrategy[Term]:
+    """Terms over three input slots, two output slots and six parameters; with `members`, numbers made of that member table and choices."""
     leaves = [slots_of("input"), st.sampled_from([Param(index=i) for i in range(5)])]
     leaves += [slots_of("output")] * 2 if outputs else []
+    if members is not None:
+        leaves += [_reductions(functions, outputs, members)] * 2
+        leaves.append(st.builds(Choose, condition=comparisons(functions, outputs), then=slots_of("input"), otherwise=leaves[1]))
+        leaves.append(st.builds(Coalesce, args=st.tuples(slots_of("input"), leaves[1])))
 
     def wider(inner: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
         some = st.lists(inner, min_size=2, max_size=3).map(tuple)
@@ -100,16 +117,41 @@ def terms(functions: tuple[str, ...] = EXACT, outputs: bool = True) -> st.Search
     return st.recursive(st.one_of(*leaves), wider, max_leaves=5)
 
 
-def comparisons(functions: tuple[str, ...] = EXACT, outputs: bool = True) -> st.SearchStrategy[Compare]:
+@cache
+def _reductions(functions: tuple[str, ...], outputs: bool, table: int) -> st.SearchStrategy[Term]:
+    """Numbers made of the members in `table`; those of table 0 have members of their own in table 1."""
+    inner = terms(functions, outputs, members=1 if table == 0 else None)
+    return st.builds(
+        Reduce, op=st.sampled_from(["sum", "mean", "min", "max", "count"]), members=st.just(table), arg=inner, skip=st.booleans()
+    )
+
+
+@cache
+def comparisons(functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None) -> st.SearchStrategy[Compare]:
     """Comparisons of every kind, with and without a tolerance; parameter 5 is the scale."""
-    side = terms(functions, outputs)
+    side = terms(functions, outputs, members)
     tolerance = st.one_of(st.none(), st.just(Param(index=4)))
     return st.builds(Compare, op=st.sampled_from(["le", "lt", "eq", "ne"]), left=side, right=side, tolerance=tolerance, scale=st.just(5))
 
 
-def formulas(functions: tuple[str, ...] = EXACT, outputs: bool = True) -> st.SearchStrategy[Formula]:
-    """Formulas over all atoms; slot 5 is the category, 6 to 8 the class scores, parameter 6 a category code."""
-    atoms: list[st.SearchStrategy[Formula]] = [comparisons(functions, outputs)] * 4 + [st.just(CategoryIs(slot=5, param=6))]
+WINDOWS = ((7, 8), (9, 10))
+COUNT = 11
+"""Parameters that hold windows and a count."""
+
+
+@cache
+def formulas(
+    functions: tuple[str, ...] = EXACT, outputs: bool = True, temporal: bool = False, members: bool = False
+) -> st.SearchStrategy[Formula]:
+    """Formulas over all atoms; slot 5 is the category, 6 to 8 the class scores, parameter 6 a category code.
+
+    With `temporal` also operators over time, their windows in parameters 7 to 10; with `members` also sums, choices and "at least" over two
+    member tables, the second inside the first, its count in parameter 11.
+    """
+    atoms: list[st.SearchStrategy[Formula]] = [comparisons(functions, outputs, 0 if members else None)] * 4
+    atoms.append(st.just(CategoryIs(slot=5, param=6)))
+    if members:
+        atoms += [st.builds(Known, slot=st.integers(0, 5 if outputs else 2)), _counted(functions, outputs, temporal, table=0)]
     if outputs:
         atoms.append(
             st.builds(
@@ -126,15 +168,52 @@ def formulas(functions: tuple[str, ...] = EXACT, outputs: bool = True) -> st.Sea
             st.builds(And, args=some),
             st.builds(Or, args=some),
             st.builds(Implies, antecedent=inner, consequent=inner),
+            *(_over_time(inner) if temporal else ()),
         )
 
     return st.recursive(st.one_of(*atoms), wider, max_leaves=5)
 
 
+def _over_time(inner: st.SearchStrategy[Formula]) -> list[st.SearchStrategy[Formula]]:
+    window = st.sampled_from(WINDOWS)
+    sliding = st.builds(
+        lambda op, window, arg: Temporal(op=op, low=window[0], high=window[1], arg=arg),
+        st.sampled_from(["always", "eventually", "historically", "once"]),
+        window,
+        inner,
+    )
+    until = st.builds(
+        lambda op, window, left, right, closed: Until(op=op, low=window[0], high=window[1], left=left, right=right, closed=closed),
+        st.sampled_from(["until", "since"]),
+        window,
+        inner,
+        inner,
+        st.booleans(),
+    )
+    return [sliding, sliding, until, st.builds(Initially, arg=inner)]
+
+
+@cache
+def _counted(functions: tuple[str, ...], outputs: bool, temporal: bool, table: int) -> st.SearchStrategy[Formula]:
+    """ "At least" so many members of a table; those of table 0 may count members of their own in table 1."""
+    inside: list[st.SearchStrategy[Formula]] = [comparisons(functions, outputs, 1 if table == 0 else None)]
+    inside += [_counted(functions, outputs, temporal, table=1)] if table == 0 else []
+    inside += _over_time(inside[0])[:1] if temporal else []
+    return st.builds(AtLeast, count=st.sampled_from([None, COUNT]), members=st.just(table), arg=st.one_of(*inside))
+
+
 @st.composite
-def banks(draw: st.DrawFn, skeletons: st.SearchStrategy[Formula] | None = None, rules: int = 2, max_rows: int = 4, views: int = 4) -> Bank:
-    """A bank over `CONTRACT`, its skeleton one of `formulas` unless given."""
-    skeleton = draw(formulas() if skeletons is None else skeletons)
+def banks(
+    draw: st.DrawFn,
+    skeletons: st.SearchStrategy[Formula] | None = None,
+    rules: int = 2,
+    max_rows: int = 4,
+    views: int = 4,
+    temporal: bool = False,
+    members: bool = False,
+) -> Bank:
+    """A bank over `CONTRACT`, its skeleton one of `formulas` (with `temporal` and `members`) unless given."""
+    skeleton = draw(formulas(temporal=temporal, members=members) if skeletons is None else skeletons)
     rows = draw(st.integers(1, max_rows))
     width = max([5, *used_slots(skeleton)]) + 1
 
@@ -142,9 +221,21 @@ def banks(draw: st.DrawFn, skeletons: st.SearchStrategy[Formula] | None = None, 
         return draw(st.lists(st.sampled_from(list(options)), min_size=count, max_size=count))
 
     columns = [choose(INPUTS, 3) + choose(OUTPUTS, 2) + [CATEGORY, *SCORES][: width - 5] for _ in range(rows)]
-    params = [
-        [*draw(st.lists(numbers, min_size=5, max_size=5)), draw(st.floats(0.5, 50.0)), float(draw(st.integers(0, 2)))] for _ in range(rows)
-    ]
+    tables: list[MemberTable] = []
+    for table in (0, 1) if members else ():
+        owners = tables[0].count if tables else rows
+        sizes = draw(st.lists(st.integers(0, 3), min_size=owners, max_size=owners))
+        count, more = sum(sizes), _param_width(skeleton, table)
+        tables.append(
+            MemberTable(
+                parent=table - 1,
+                offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+                slots=np.array([choose(INPUTS, 3) + choose(OUTPUTS, 2) for _ in range(count)], dtype=np.int32).reshape(count, 5),
+                views=np.array([choose(range(views), 5) for _ in range(count)], dtype=np.int32).reshape(count, 5),
+                params=np.array([draw(row_params(more)) for _ in range(count)], dtype=np.float64).reshape(count, more),
+            )
+        )
+    params = [draw(row_params(_param_width(skeleton, -1))) for _ in range(rows)]
     keyed = draw(st.booleans())
     return Bank(
         skeleton=skeleton,
@@ -157,7 +248,24 @@ def banks(draw: st.DrawFn, skeletons: st.SearchStrategy[Formula] | None = None, 
         rule=np.array(choose(range(rules), rows), dtype=np.int32),
         entity=np.array(choose((0, 1), rows), dtype=np.int32),
         unit=np.array(choose((0, 1), rows), dtype=np.int32),
+        members=tuple(tables),
     )
+
+
+def _param_width(skeleton: Formula, table: int) -> int:
+    return COUNT + 1 if max(used_params(skeleton, table), default=0) > 6 else 7
+
+
+@st.composite
+def row_params(draw: st.DrawFn, width: int) -> list[float]:
+    """Five numbers, a scale, a category code; and of `width` 12 two windows and a count."""
+    found = [*draw(st.lists(numbers, min_size=5, max_size=5)), draw(st.floats(0.5, 50.0)), float(draw(st.integers(0, 2)))]
+    if width > 7:
+        for _ in WINDOWS:
+            low = draw(st.integers(0, 3))
+            found += [float(low), float(draw(st.one_of(st.just(-1), st.integers(low, low + 3))))]
+        found.append(float(draw(st.integers(0, 3))))
+    return found
 
 
 def bank_of(skeleton: Formula, params: list[float], slots: list[int], rows: int = 1, views: list[int] | None = None) -> Bank:
@@ -201,7 +309,7 @@ def guarded(limit: float, view: int = 0) -> Pack:
 
 
 def packs(max_banks: int = 3, **choices: object) -> st.SearchStrategy[Pack]:
-    """Packs of up to `max_banks` banks over `CONTRACT`."""
+    """Packs of up to `max_banks` banks over `CONTRACT`; `choices` are those of `banks`: ``packs(temporal=True, members=True)``."""
     return st.lists(banks(**choices), max_size=max_banks).map(pack_of)  # type: ignore[arg-type]
 
 

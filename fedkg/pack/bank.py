@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from fedkg.pack.formulas import Formula
 
-FORMULA: TypeAdapter[Formula] = TypeAdapter(Formula)
+FORMULA: TypeAdapter[Formula] = TypeAdapter(Formula, config=ConfigDict(defer_build=True))
 
 
 def skeleton_hash(skeleton: Formula) -> str:

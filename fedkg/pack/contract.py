@@ -38,11 +38,13 @@ class View(Node):
 
     ``base`` is each row as it is (always view 0); ``previous`` is the row before it in its group (rows that agree in the table columns
     `groups`; without any the whole table is one group; the first row of a group is unknown); ``raised`` is the row with `column` raised by
-    `delta` (in the column's unit), all else equal.
+    `delta` (in the column's unit), all else equal. With `steps` a ``previous`` row is the one that is a step earlier on the timeline, where
+    a table has the contract's time column: a step that no row has is unknown.
     """
 
     kind: Literal["base", "previous", "raised"] = "base"
     groups: tuple[str, ...] = ()
+    steps: bool = False
     column: int | None = None
     delta: float = 0.0
 

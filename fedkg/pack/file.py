@@ -8,7 +8,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from fedkg.errors import PackError
-from fedkg.pack.bank import Bank
+from fedkg.pack.bank import Bank, MemberTable
+from fedkg.pack.formulas import Formula
 from fedkg.pack.manifest import FORMAT, SECTIONS, Manifest
 from fedkg.pack.pack import Pack
-from fedkg.pack.validate import check_banks
+from fedkg.pack.validate import check_banks, check_conditions
+from fedkg.pack.validate_knowledge import check_knowledge
 
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
@@ -54,13 +56,20 @@ COLUMNS = {
     "entity": (np.int32, 1),
     "unit": (np.int32, 1),
 }
+ARRAY = "array."
+"""How the tensors begin that are no bank's."""
+MEMBERS = {"parent": (np.int32, 1), "offsets": (np.int64, 1), "slots": (np.int32, 2), "views": (np.int32, 2), "params": (np.float64, 2)}
+"""The tensors of a member table; `parent` holds one number."""
 
 
 def pack_bytes(pack: Pack) -> bytes:
     """The bytes of a pack file; equal packs give equal bytes."""
     tensors = {
-        f"bank.{i}.{name}": np.ascontiguousarray(array) for i, bank in enumerate(pack.banks) for name, array in bank.tensors().items()
-    }
+        f"{kind}.{i}.{name}": np.ascontiguousarray(array)
+        for kind, banks in (("bank", pack.banks), ("condition", pack.conditions))
+        for i, bank in enumerate(banks)
+        for name, array in _named(bank)
+    } | {f"{ARRAY}{name}": np.ascontiguousarray(array) for name, array in sorted(pack.arrays.items())}
     text = json.dumps(pack.manifest.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
@@ -112,12 +121,16 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise PackError(f"{name}: manifest field `{where}` is wrong", received=first["msg"], help="compile it again") from error
-    known = {f"bank.{i}.{column}" for i in range(len(manifest.skeletons)) for column in COLUMNS}
-    if any(key.startswith("bank.") and key not in known for key in tensors):
+    read: set[str] = set()
+    banks = tuple(_bank(skeleton, tensors, f"bank.{i}", name, read) for i, skeleton in enumerate(manifest.skeletons))
+    conditions = tuple(_bank(skeleton, tensors, f"condition.{i}", name, read) for i, skeleton in enumerate(manifest.conditions))
+    if any(key.startswith(("bank.", "condition.")) and key not in read for key in tensors):
         raise PackError(f"{name} has tensors that belong to no skeleton", help="compile it again")
-    banks = tuple(_bank(manifest, tensors, i, name) for i in range(len(manifest.skeletons)))
     check_banks(manifest, banks, name)
-    return Pack(manifest=manifest, banks=banks)
+    check_conditions(manifest, conditions, name)
+    arrays = {key.removeprefix(ARRAY): array for key, array in tensors.items() if key.startswith(ARRAY)}
+    check_knowledge(manifest, conditions, arrays, name)
+    return Pack(manifest=manifest, banks=banks, conditions=conditions, arrays=arrays)
 
 
 def _members(body: bytes) -> tuple[bytes, bytes]:
@@ -151,11 +164,48 @@ def _refuse_newer(document: Any, name: str) -> None:
             )
 
 
-def _bank(manifest: Manifest, tensors: Mapping[str, NDArray[Any]], i: int, name: str) -> Bank:
+def _named(bank: Bank) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The bank's tensors by the ends of their names. `Any`: of several types."""
+    yield from bank.tensors().items()
+    for j, table in enumerate(bank.members):
+        yield f"member.{j}.parent", np.array([table.parent], dtype=np.int32)
+        for column in MEMBERS:
+            if column != "parent":
+                yield f"member.{j}.{column}", getattr(table, column)
+
+
+def _bank(skeleton: Formula, tensors: Mapping[str, NDArray[Any]], prefix: str, name: str, read: set[str]) -> Bank:
+    """The bank whose tensors begin with `prefix`; their names are added to `read`. Raises PackError. `Any`: arrays of several types."""
+    columns = _tensors(tensors, prefix, COLUMNS, name, read)
+    members: list[MemberTable] = []
+    while f"{prefix}.member.{len(members)}.offsets" in tensors:
+        table = _tensors(tensors, f"{prefix}.member.{len(members)}", MEMBERS, name, read)
+        if table["parent"].shape != (1,) or not table["offsets"].shape[0]:
+            raise PackError(f"{name}: tensor {prefix}.member.{len(members)}.parent has the wrong shape", help="compile it again")
+        members.append(MemberTable(parent=int(table.pop("parent")[0]), **table))
+    return Bank(
+        skeleton=skeleton,
+        slots=columns["slots"],
+        views=columns["views"],
+        params=columns["params"],
+        keys=columns["keys"],
+        codes=columns["codes"],
+        weight=columns["weight"],
+        rule=columns["rule"],
+        entity=columns["entity"],
+        unit=columns["unit"],
+        members=tuple(members),
+    )
+
+
+def _tensors(
+    tensors: Mapping[str, NDArray[Any]], prefix: str, wanted: Mapping[str, tuple[type, int]], name: str, read: set[str]
+) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {}
-    for column, (dtype, dimensions) in COLUMNS.items():
-        array = tensors.get(f"bank.{i}.{column}")
+    for column, (dtype, dimensions) in wanted.items():
+        array = tensors.get(f"{prefix}.{column}")
         if array is None or array.dtype != dtype or array.ndim != dimensions:
-            raise PackError(f"{name}: tensor bank.{i}.{column} is missing or has the wrong type", help="compile it again")
+            raise PackError(f"{name}: tensor {prefix}.{column} is missing or has the wrong type", help="compile it again")
         columns[column] = array
-    return Bank(skeleton=manifest.skeletons[i], **columns)
+        read.add(f"{prefix}.{column}")
+    return columns

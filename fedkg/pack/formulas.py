@@ -34,7 +34,7 @@ from pydantic import Field
 
 from fedkg.pack import terms
 from fedkg.pack.node import Node
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Power, Product, Quotient, Reduce, Sum, Term
+from fedkg.pack.terms import Term
 
 
 class Compare(Node):
@@ -161,8 +161,5 @@ Formula = Annotated[
     Compare | ClassIn | CategoryIs | Not | And | Or | Implies | Known | AtLeast | Temporal | Until | Initially, Field(discriminator="kind")
 ]
 
-for _model in (
-    *(Not, And, Or, Implies, AtLeast, Temporal, Until, Initially),
-    *(Sum, Product, Negate, Quotient, Power, Call, Reduce, Choose, Coalesce, Compare),
-):
-    _model.model_rebuild(_types_namespace={**globals(), **vars(terms)})
+vars(terms)["Formula"] = Formula
+"""A `Choose` holds a formula: now its annotation can be resolved, which pydantic does when a model is first used."""

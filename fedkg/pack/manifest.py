@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fedkg.pack.causes import CauseRecord
 from fedkg.pack.contract import DataContract
 from fedkg.pack.formulas import Formula
+from fedkg.pack.inference import Inference
+from fedkg.pack.knowledge import KnowledgeModel
 from fedkg.pack.node import Node
+from fedkg.pack.sets import KeptSet
 
 Kind = Literal["temporal", "causal", "capacity", "physical", "other"]
 
 FORMAT = 1
 """Version of the pack format this code writes and the newest it reads."""
 
-SECTIONS = {"constraints": 2}
+SECTIONS = {"constraints": 2, "sets": 1, "causes": 1}
 """Sections this code understands, with the newest version of each."""
 
 
@@ -31,6 +35,7 @@ class RuleRecord(Node):
         name: as the author wrote it. title: the sentence the author gave it, or "".
         kind: its SCFA family. text: the statement's source. file, line: where it stands (file name without folders).
         output: whether it touches an output: then it constrains the model and counts in scores; else it is a check of the data.
+        severity: of a violation, as a shape gives it.
     """
 
     name: str
@@ -40,6 +45,7 @@ class RuleRecord(Node):
     hard: bool = False
     output: bool = False
     scope: Literal["public", "server", "client"] = "public"
+    severity: Literal["violation", "warning", "info"] = "violation"
     text: str = ""
     file: str = ""
     line: int = 0
@@ -82,7 +88,8 @@ class Manifest(Node):
     """`manifest.json` of a pack.
 
     `skeletons[i]` belongs to the tensors called ``bank.i.*``. `conditions[i]`, with the tensors ``condition.i.*``, is a formula that is
-    no constraint of its own: what knowledge models and inferences are made of.
+    no constraint of its own: what knowledge models and inferences are made of. `client` is the owner of a private pack, which never
+    leaves its site; "" in a public one. The sections `sets` and `causes` are written where a pack has any.
     """
 
     format: int = FORMAT
@@ -93,5 +100,10 @@ class Manifest(Node):
     entities: tuple[str, ...] = ("",)
     units: tuple[str, ...] = ("",)
     conditions: tuple[Formula, ...] = ()
+    inferences: tuple[Inference, ...] = ()
+    sets: tuple[KeptSet, ...] = ()
+    causes: tuple[CauseRecord, ...] = ()
+    client: str = ""
+    knowledge: tuple[KnowledgeModel, ...] = ()
     placements: tuple[Placement, ...] = ()
     provenance: Provenance

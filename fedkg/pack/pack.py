@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.pack.bank import Bank
 from fedkg.pack.manifest import Manifest
@@ -22,11 +26,13 @@ class Pack:
         manifest: rules, data contract, names, provenance.
         banks: the bound constraints, grouped by skeleton.
         conditions: bound formulas that are no constraints; knowledge models and inferences refer to them by position and row.
+        arrays: further numbers by name: the weights of earlier models.
     """
 
     manifest: Manifest
     banks: tuple[Bank, ...]
     conditions: tuple[Bank, ...] = ()
+    arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

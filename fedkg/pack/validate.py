@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,109 +11,142 @@ from numpy.typing import NDArray
 from fedkg.errors import PackError
 from fedkg.pack.bank import Bank
 from fedkg.pack.contract import Column
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Or, Temporal, Until
 from fedkg.pack.manifest import Manifest
-from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Role, Slot, Sum, Term
+from fedkg.pack.terms import Call, Coalesce, Power, Product, Reduce, Role, Slot, Sum
+from fedkg.pack.walk import ROWS, atoms, everywhere, indices, subterms, term_children, used_params, used_slots
+
+__all__ = ["atoms", "check_banks", "check_conditions", "subterms", "term_children", "used_params", "used_slots"]
 
 
-def term_children(term: Term) -> tuple[Term, ...]:
-    """The direct sub-terms of a term."""
-    match term:
-        case Slot() | Param():
-            return ()
-        case Sum() | Product() | Call():
-            return term.args
-        case Negate():
-            return (term.arg,)
-        case Quotient():
-            return (term.numerator, term.denominator)
-        case Power():
-            return (term.base,)
+class _Readers(Protocol):
+    """Rows of a bank, or members: what the terms over them read."""
 
-
-def subterms(term: Term) -> Iterator[Term]:
-    """The term and every term inside it, outermost first."""
-    yield term
-    for child in term_children(term):
-        yield from subterms(child)
-
-
-def atoms(formula: Formula) -> Iterator[Compare | ClassIn | CategoryIs]:
-    """The atomic formulas of a formula, left to right."""
-    match formula:
-        case Compare() | ClassIn() | CategoryIs():
-            yield formula
-        case Not():
-            yield from atoms(formula.arg)
-        case And() | Or():
-            for arg in formula.args:
-                yield from atoms(arg)
-        case Implies():
-            yield from atoms(formula.antecedent)
-            yield from atoms(formula.consequent)
-
-
-def used_slots(formula: Formula) -> frozenset[int]:
-    """Indices of all slots a formula reads."""
-    return frozenset(_indices(formula)[0])
-
-
-def used_params(formula: Formula) -> frozenset[int]:
-    """Indices of all parameters a formula reads, scales included."""
-    return frozenset(_indices(formula)[1])
-
-
-def _indices(formula: Formula) -> tuple[set[int], set[int]]:
-    slots: set[int] = set()
-    params: set[int] = set()
-    for atom in atoms(formula):
-        match atom:
-            case ClassIn():
-                slots.update(atom.inside, atom.outside)
-            case CategoryIs():
-                slots.add(atom.slot)
-                params.add(atom.param)
-            case Compare():
-                params.add(atom.scale)
-                for side in (atom.left, atom.right, *(() if atom.tolerance is None else (atom.tolerance,))):
-                    for term in subterms(side):
-                        if isinstance(term, Slot):
-                            slots.add(term.index)
-                        elif isinstance(term, Param):
-                            params.add(term.index)
-    return slots, params
+    @property
+    def slots(self) -> NDArray[np.int32]: ...
+    @property
+    def views(self) -> NDArray[np.int32]: ...
+    @property
+    def params(self) -> NDArray[np.float64]: ...
 
 
 def check_banks(manifest: Manifest, banks: Iterable[Bank], name: str) -> None:
     """Raise PackError, naming the tensor, where a bank's index points at nothing or at a column of another kind, or its columns differ."""
-    columns, views = len(manifest.contract.columns), len(manifest.contract.views)
     _check_views(manifest, name)
     for i, bank in enumerate(banks):
         _check_skeleton(bank.skeleton, f"{name}: skeleton {i}")
-        if any(array.shape[0] != bank.rows for array in bank.tensors().values()):
-            raise PackError(f"{name}: the columns of bank {i} differ in length", help="compile it again")
-        slots, params = _indices(bank.skeleton)
-        checks = (
-            ("slots", bank.slots, 0, columns),
-            ("views", bank.views, 0, views),
-            ("keys", bank.keys, -1, columns),
-            ("rule", bank.rule, 0, len(manifest.rules)),
-            ("entity", bank.entity, 0, len(manifest.entities)),
-            ("unit", bank.unit, 0, len(manifest.units)),
-            ("slots", np.array(sorted(slots)), 0, bank.slots.shape[1]),
-            ("params", np.array(sorted(params)), 0, bank.params.shape[1]),
-        )
-        for column, array, low, high in checks:
-            if not _within(array, low, high):
-                raise PackError(f"{name}: tensor bank.{i}.{column} points outside the pack", help="compile it again")
-        if bank.views.shape != bank.slots.shape or bank.codes.shape != bank.keys.shape:
-            raise PackError(f"{name}: bank {i} has columns of unequal width", help="compile it again")
-        scales = [atom.scale for atom in atoms(bank.skeleton) if isinstance(atom, Compare)]
-        if not (bank.params[:, scales] > 0).all() or not (bank.weight >= 0).all() or not np.isfinite(bank.weight).all():
-            raise PackError(f"{name}: bank {i} has a scale that is not positive or a weight that is negative", help="compile it again")
-        for slot, fits, wanted in _slot_kinds(bank.skeleton):
-            if not all(fits(manifest.contract.columns[column]) for column in np.unique(bank.slots[:, slot]).tolist()):
-                raise PackError(f"{name}: tensor bank.{i}.slots has a column that is no {wanted} in slot {slot}", help="compile it again")
+        _check_rows(manifest, bank, f"bank.{i}", name, rules=len(manifest.rules))
+
+
+def check_conditions(manifest: Manifest, conditions: Sequence[Bank], name: str) -> None:
+    """The same for formulas that are no constraints: of which rule they are is not looked at. Raises PackError."""
+    for i, bank in enumerate(conditions):
+        _check_skeleton(bank.skeleton, f"{name}: condition {i}")
+        _check_rows(manifest, bank, f"condition.{i}", name, rules=None)
+    _check_inferences(manifest, conditions, name)
+
+
+def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str) -> None:
+    for inference in manifest.inferences:
+        if not 0 <= inference.condition < len(conditions):
+            raise PackError(f"{name}: inference `{inference.name}` has a condition that the pack has not", help="compile it again")
+        bank = conditions[inference.condition]
+        used = used_params(bank.skeleton)
+        if bank.rows != 1 or any(parameter.param not in used for parameter in inference.parameters):
+            raise PackError(f"{name}: inference `{inference.name}` has a parameter that its condition has not", help="compile it again")
+
+
+def _check_rows(manifest: Manifest, bank: Bank, prefix: str, name: str, *, rules: int | None) -> None:
+    """Raise PackError where the tensors called `prefix`.* are wrong; `rules` bounds the rule numbers, None: they mean nothing."""
+    what = f"{name}: {prefix.replace('.', ' ')}"
+    if any(array.shape[0] != bank.rows for array in bank.tensors().values()):
+        raise PackError(f"{name}: the columns of {prefix.replace('.', ' ')} differ in length", help="compile it again")
+    if bank.views.shape != bank.slots.shape or bank.codes.shape != bank.keys.shape:
+        raise PackError(f"{what} has columns of unequal width", help="compile it again")
+    checks = [
+        ("keys", bank.keys, -1, len(manifest.contract.columns)),
+        ("entity", bank.entity, 0, len(manifest.entities)),
+        ("unit", bank.unit, 0, len(manifest.units)),
+    ]
+    for column, array, low, high in checks if rules is None else [*checks, ("rule", bank.rule, 0, rules)]:
+        if not _within(array, low, high):
+            raise PackError(f"{name}: tensor {prefix}.{column} points outside the pack", help="compile it again")
+    if not (bank.weight >= 0).all() or not np.isfinite(bank.weight).all():
+        raise PackError(f"{what} has a scale that is not positive or a weight that is negative", help="compile it again")
+    _check_keys(manifest, bank, prefix, name)
+    _check_members(bank, prefix, name)
+    slots, params = indices(bank.skeleton)
+    if any(table >= len(bank.members) for table in slots):
+        raise PackError(f"{name}: {prefix} ranges over members that it has not", help="compile it again")
+    for table in sorted(slots):
+        readers, at = (bank, prefix) if table == ROWS else (bank.members[table], f"{prefix}.member.{table}")
+        _check_readers(manifest, readers, (slots[table], params[table]), at, name)
+        _check_numbers(bank.skeleton, table, readers, at, name)
+    for table, slot, fits, wanted in _slot_kinds(bank.skeleton):
+        readers, at = (bank, prefix) if table == ROWS else (bank.members[table], f"{prefix}.member.{table}")
+        if not all(fits(manifest.contract.columns[column]) for column in np.unique(readers.slots[:, slot]).tolist()):
+            raise PackError(f"{name}: tensor {at}.slots has a column that is no {wanted} in slot {slot}", help="compile it again")
+
+
+def _check_keys(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
+    """Keys are columns of texts, and their codes stand for texts of them."""
+    for key in np.unique(bank.keys[bank.keys >= 0]).tolist():
+        column = manifest.contract.columns[key]
+        if column.type != "category" or not _within(bank.codes[bank.keys == key], 0, len(column.vocabulary)):
+            raise PackError(f"{name}: tensor {prefix}.codes has a code that its key column has not", help="compile it again")
+
+
+def _check_readers(manifest: Manifest, readers: _Readers, used: tuple[frozenset[int], frozenset[int]], at: str, name: str) -> None:
+    checks = (
+        ("slots", readers.slots, len(manifest.contract.columns)),
+        ("views", readers.views, len(manifest.contract.views)),
+        ("slots", np.array(sorted(used[0])), readers.slots.shape[1]),
+        ("params", np.array(sorted(used[1])), readers.params.shape[1]),
+    )
+    for column, array, high in checks:
+        if not _within(array, 0, high):
+            raise PackError(f"{name}: tensor {at}.{column} points outside the pack", help="compile it again")
+
+
+def _check_numbers(skeleton: Formula, table: int, readers: _Readers, at: str, name: str) -> None:
+    """Scales are positive; windows and counts are whole numbers that make sense."""
+    params = readers.params
+    for where, part in everywhere(skeleton):
+        if where != table:
+            continue
+        if isinstance(part, Compare) and not (params[:, part.scale] > 0).all():
+            raise PackError(
+                f"{name}: {at.replace('.', ' ')} has a scale that is not positive or a weight that is negative", help="compile it again"
+            )
+        if isinstance(part, Temporal | Until):
+            low, high = params[:, part.low], params[:, part.high]
+            if not (_whole(low) and _whole(high) and (low >= 0).all() and ((high >= low) | (high == -1)).all()):
+                raise PackError(f"{name}: tensor {at}.params has a window that is none", help="compile it again")
+        if isinstance(part, AtLeast) and part.count is not None:
+            count = params[:, part.count]
+            if not (_whole(count) and (count >= 0).all() and (count < 2**53).all()):
+                raise PackError(f"{name}: tensor {at}.params has a count that is no whole number", help="compile it again")
+
+
+def _check_members(bank: Bank, prefix: str, name: str) -> None:
+    """Every member table belongs to the rows or to one before it, and its sets cover its members; terms over them stand under the owner."""
+    for j, table in enumerate(bank.members):
+        at = f"{prefix}.member.{j}"
+        if not -1 <= table.parent < j:
+            raise PackError(f"{name}: tensor {at}.parent points outside the pack", help="compile it again")
+        owners = bank.rows if table.parent < 0 else bank.members[table.parent].count
+        offsets = table.offsets
+        if offsets.shape[0] != owners + 1 or offsets[0] != 0 or offsets[-1] != table.count or bool((np.diff(offsets) < 0).any()):
+            raise PackError(f"{name}: tensor {at}.offsets does not fit the members", help="compile it again")
+        if table.views.shape != table.slots.shape or table.params.shape[0] != table.count:
+            raise PackError(f"{name}: the columns of {at.replace('.', ' ')} differ in length", help="compile it again")
+    for where, part in everywhere(bank.skeleton):
+        if isinstance(part, AtLeast | Reduce):
+            if not 0 <= part.members < len(bank.members):
+                raise PackError(f"{name}: {prefix} ranges over members that it has not", help="compile it again")
+            if bank.members[part.members].parent != where:
+                at = f"{prefix}.member.{part.members}"
+                raise PackError(f"{name}: {at} belongs to others than its terms stand under", help="compile it again")
 
 
 def _check_views(manifest: Manifest, name: str) -> None:
@@ -122,53 +156,47 @@ def _check_views(manifest: Manifest, name: str) -> None:
         fits = view.column is not None and 0 <= view.column < len(columns) and columns[view.column].role == "input"
         if (raised and not fits) or (i == 0 and view.kind != "base"):
             raise PackError(f"{name}: view {i} of the contract is wrong", help="compile it again")
+    step = manifest.contract.step
+    if step is not None and not (np.isfinite(step) and step > 0):
+        raise PackError(f"{name}: the contract's step is no length of time", received=f"{step:g} s", help="compile it again")
     if not views:
         raise PackError(f"{name}: the contract has no view", help="compile it again")
 
 
 def _check_skeleton(formula: Formula, what: str) -> None:
     """Raise PackError where a connective, sum or function has too few or too many parts."""
-    match formula:
-        case And() | Or():
-            parts: tuple[Formula, ...] = formula.args
-        case Not():
-            parts = (formula.arg,)
-        case Implies():
-            parts = (formula.antecedent, formula.consequent)
-        case Compare() | ClassIn() | CategoryIs():
-            parts = ()
-    if isinstance(formula, And | Or) and not parts:
-        raise PackError(f"{what} has a connective of nothing", help="compile it again")
-    for part in parts:
-        _check_skeleton(part, what)
-    if isinstance(formula, Compare):
-        for side in (formula.left, formula.right, *(() if formula.tolerance is None else (formula.tolerance,))):
-            for term in subterms(side):
-                variadic = isinstance(term, Sum | Product) or (isinstance(term, Call) and term.function in ("min", "max"))
-                if (variadic and not term_children(term)) or (isinstance(term, Call) and not variadic and len(term.args) != 1):
-                    raise PackError(f"{what} has a {term.kind} with {len(term_children(term))} parts", help="compile it again")
-                if isinstance(term, Power) and not np.isfinite(term.exponent):
-                    raise PackError(f"{what} has a power that is not finite", help="compile it again")
+    for _, part in everywhere(formula):
+        if isinstance(part, And | Or) and not part.args:
+            raise PackError(f"{what} has a connective of nothing", help="compile it again")
+        if isinstance(part, Sum | Product | Coalesce | Call):
+            variadic = not isinstance(part, Call) or part.function in ("min", "max")
+            if not part.args or (not variadic and len(part.args) != 1):
+                raise PackError(f"{what} has a {part.kind} with {len(part.args)} parts", help="compile it again")
+        if isinstance(part, Power) and not np.isfinite(part.exponent):
+            raise PackError(f"{what} has a power that is not finite", help="compile it again")
 
 
-def _slot_kinds(skeleton: Formula) -> Iterator[tuple[int, Callable[[Column], bool], str]]:
-    """What the column in each slot must be."""
-    for atom in atoms(skeleton):
-        match atom:
+def _slot_kinds(skeleton: Formula) -> Iterator[tuple[int, int, Callable[[Column], bool], str]]:
+    """What the column in each slot of each table must be."""
+    for table, part in everywhere(skeleton):
+        match part:
             case ClassIn():
-                for slot in (*atom.inside, *atom.outside):
-                    yield slot, lambda column: column.type == "score" and column.role == "output", "class score"
+                for slot in (*part.inside, *part.outside):
+                    yield table, slot, lambda column: column.type == "score" and column.role == "output", "class score"
             case CategoryIs():
-                yield atom.slot, lambda column: column.type == "category", "category"
-            case Compare():
-                for side in (atom.left, atom.right, *(() if atom.tolerance is None else (atom.tolerance,))):
-                    for term in subterms(side):
-                        if isinstance(term, Slot):
-                            yield term.index, _has_role(term.role), term.role
+                yield table, part.slot, lambda column: column.type == "category", "category"
+            case Slot():
+                yield table, part.index, _has_role(part.role), part.role
+            case _:
+                pass
 
 
 def _has_role(role: Role) -> Callable[[Column], bool]:
     return lambda column: column.role == role
+
+
+def _whole(array: NDArray[np.float64]) -> bool:
+    return bool(np.isfinite(array).all() and (array == np.floor(array)).all())
 
 
 def _within(array: NDArray[np.generic], low: int, high: int) -> bool:

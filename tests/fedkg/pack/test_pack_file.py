@@ -154,6 +154,8 @@ for _ in range(300):
         (put("entities", value=[]), "entity"),
         (put("contract", "columns", value=[]), "bank.0.slots|view"),
         (put("contract", "views", value=[]), "view"),
+        (put("contract", "step", value=0.0), "no length of time"),
+        (put("contract", "step", value=-5.0), "no length of time"),
         (put("contract", "views", 1, "column", value=99), "view 1"),
         (put("contract", "columns", 4, "role", value="input"), "no output in slot 1"),
         (put("skeletons", 1, "right", "index", value=7), "bank.1.params"),

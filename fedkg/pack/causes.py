@@ -1,0 +1,101 @@
+"""Causes: which client of a federation may drive which other, and after how long.
+
+Letter: K clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import UsageError
+from fedkg.nearest import did_you_mean
+from fedkg.pack.node import Node
+
+
+class Drive(Node):
+    """One client may drive another: their names."""
+
+    driver: str
+    driven: str
+
+
+class CauseRecord(Node):
+    """What one `cause` statement allows.
+
+    Attributes:
+        drives: pairs of different clients, each once, sorted.
+        lag: seconds until the effect, None where the statement gives none. steps: the same in steps of the timeline, rounded up.
+        text, file, line: as in `RuleRecord`.
+    """
+
+    name: str
+    drives: tuple[Drive, ...]
+    lag: float | None = None
+    steps: int | None = None
+    text: str = ""
+    file: str = ""
+    line: int = 0
+
+
+def prior(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.bool_]:
+    """Which client may drive which: bool [K, K], true at [m, n] where client n may drive client m.
+
+    A client always drives itself, so the diagonal is true. Without any cause nothing is known, and everything may drive everything.
+    The entries are those of the state matrix A_mn of federated Granger learning (An, 2024, section 3): where the prior is false, the
+    influence of n on m is held at zero.
+
+    Args:
+        clients: the names of the federation's clients, in their order. Causes between clients that do not take part are left out.
+
+    Raises:
+        UsageError: when no cause speaks of any two of these clients, so that the names are probably wrong.
+
+    Example:
+        >>> cause = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"),))
+        >>> prior([cause], ["a", "b"]).tolist()
+        [[True, False], [True, True]]
+    """
+    if not causes:
+        return np.ones((len(clients), len(clients)), dtype=np.bool_)
+    allowed = np.eye(len(clients), dtype=np.bool_)
+    for m, n, _ in _known(causes, clients):
+        allowed[m, n] = True
+    return allowed
+
+
+def lags(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.int64]:
+    """After how many steps a client drives another: int64 [K, K] as in `prior`; 0 where it does not.
+
+    Where several lags are given the least counts; where none is, 1. The diagonal is 1: the
+    state of a client goes on from step to step. Raises UsageError as `prior` does.
+
+    Example:
+        >>> cause = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"),), lag=600.0, steps=2)
+        >>> lags([cause], ["a", "b"]).tolist()
+        [[1, 0], [2, 1]]
+    """
+    if not causes:
+        return np.ones((len(clients), len(clients)), dtype=np.int64)
+    steps = np.eye(len(clients), dtype=np.int64)
+    for m, n, cause in _known(causes, clients):
+        wanted = 1 if cause.steps is None else cause.steps
+        steps[m, n] = wanted if steps[m, n] == 0 else min(wanted, int(steps[m, n]))
+    return steps
+
+
+def _known(causes: Sequence[CauseRecord], clients: Sequence[str]) -> list[tuple[int, int, CauseRecord]]:
+    """The pairs of clients that take part: positions of the driven one and of its driver."""
+    position = {client: i for i, client in enumerate(clients)}
+    pairs = [(drive.driven, drive.driver, cause) for cause in causes for drive in cause.drives]
+    known = [(position[m], position[n], cause) for m, n, cause in pairs if m in position and n in position]
+    if pairs and not known:
+        name = pairs[0][1]
+        raise UsageError(
+            f"the causes speak of none of the clients: `{name}` is not among them",
+            expected=", ".join(clients) or "clients",
+            help=did_you_mean(name, clients, "name the clients of the job as `fkg:client` names them in the graph"),
+        )
+    return known

@@ -1,0 +1,95 @@
+"""Knowledge models: what is known of an output before anything is trained.
+
+A range model gives for each sample the classes, or the interval, in which the true answer lies; a prediction model gives an answer
+(Fan et al. 2022, section 3: R-KM and P-KM). Both are lists of clauses; their conditions are banks among the pack's conditions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from fedkg.pack.node import Node
+from fedkg.pack.terms import Term
+
+
+class Clause(Node):
+    """What holds of the output where a condition holds.
+
+    Attributes:
+        bank: position of the condition among the pack's condition banks; each of its rows is a condition of its own.
+        classes: the classes that are allowed, by position among the model's; None where the clause is not about classes.
+        low, high: the ends of the interval that is allowed, over the bank's slots and parameters, in the model's unit; None: no end.
+        predicted: the class that is predicted; value: the number that is.
+        anything: the clause allows everything; then all other fields are None.
+        file, line: where it stands.
+    """
+
+    bank: int
+    classes: tuple[int, ...] | None = None
+    low: Term | None = None
+    high: Term | None = None
+    predicted: int | None = None
+    value: Term | None = None
+    anything: bool = False
+    file: str = ""
+    line: int = 0
+
+
+class Layer(Node):
+    """One step of a network: the array names of ``x @ weight.T + bias``, then the activation."""
+
+    weight: str
+    bias: str
+    activation: Literal["none", "relu", "tanh", "sigmoid", "leaky_relu", "gelu"] = "none"
+
+
+class Network(Node):
+    """An earlier model: dense layers over columns of the contract.
+
+    Attributes:
+        bank: position of a condition bank of one row, whose slots are the first layer's inputs, in order.
+        mean, std: what was subtracted from each input, and what it was then divided by.
+        decision: how the last layer's outputs become an answer: the largest is the class, one is a probability or its logit (two
+            classes), or one is the number itself, times `scale` plus `offset`.
+    """
+
+    bank: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    layers: tuple[Layer, ...] = Field(min_length=1)
+    decision: Literal["largest", "probability", "logit", "number"]
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+class KnowledgeModel(Node):
+    """A range or prediction model of one output.
+
+    Attributes:
+        output: the name of a label or an output. column: the header under which tables have its true values.
+        classes: a label's classes, in order; () for a number. unit: of the number.
+        span: smallest and largest value of the number, in `unit`.
+        clauses: in order. Ranges that hold at once intersect; of predictions the first that holds wins.
+        otherwise: what holds where every condition fails; None: anything, or no prediction.
+        network: the earlier model that the answers are from; then there are no clauses.
+        proven: what could be shown for every sample within the declared spans: ``nonempty`` (a range model never allows nothing),
+            ``within`` (a prediction lies in the ranges of the same output; assumption 5.1). What is not proven is checked on data.
+    """
+
+    name: str
+    kind: Literal["range", "predict"]
+    output: str
+    column: str = ""
+    classes: tuple[str, ...] = ()
+    unit: str = ""
+    span: tuple[float, float] | None = None
+    scope: Literal["public", "server", "client"] = "public"
+    clauses: tuple[Clause, ...] = ()
+    otherwise: Clause | None = None
+    network: Network | None = None
+    proven: tuple[Literal["nonempty", "within"], ...] = ()
+    text: str = ""
+    file: str = ""
+    line: int = 0

@@ -1,0 +1,31 @@
+"""The prior that causes make for a Granger learner."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkg.errors import UsageError
+from fedkg.pack.causes import CauseRecord, Drive, lags, prior
+
+LINE = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"), Drive(driver="b", driven="c")), lag=600, steps=2)
+SHORT = CauseRecord(name="short", drives=(Drive(driver="a", driven="b"),))
+
+
+def test_who_may_drive_whom() -> None:
+    assert prior([LINE], ["a", "b", "c"]).tolist() == [[True, False, False], [True, True, False], [False, True, True]]
+    assert prior([LINE], ["c", "b", "z"]).tolist() == [[True, True, False], [False, True, False], [False, False, True]]
+
+
+def test_without_causes_everything_may_drive_everything() -> None:
+    assert prior([], ["a", "b"]).all()
+    assert (lags([], ["a", "b"]) == 1).all()
+
+
+def test_the_least_lag_counts() -> None:
+    assert lags([LINE], ["a", "b", "c"]).tolist() == [[1, 0, 0], [2, 1, 0], [0, 2, 1]]
+    assert lags([LINE, SHORT], ["a", "b", "c"]).tolist() == [[1, 0, 0], [1, 1, 0], [0, 2, 1]]
+
+
+def test_names_that_no_client_has() -> None:
+    with pytest.raises(UsageError, match="none of the clients"):
+        prior([LINE], ["linz", "wien"])
