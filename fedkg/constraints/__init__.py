@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedkg.constraints.interpreter import BankValues, evaluate_bank
 from fedkg.constraints.layout import InputLayout, OutputLayout, columns, logit, probability, scores
+from fedkg.constraints.stl import trace_robustness, trace_satisfaction, trace_values
+from fedkg.constraints.timing import Timing
 from fedkg.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -31,11 +33,15 @@ __all__ = [
     "OutputLayout",
     "Probe",
     "ProbeScores",
+    "Timing",
     "columns",
     "evaluate_bank",
     "logit",
     "probability",
     "scores",
+    "trace_robustness",
+    "trace_satisfaction",
+    "trace_values",
 ]
 
 

@@ -1,11 +1,11 @@
 """Banks as tensors, and the gather: the numbers of all rows of a bank at once.
 
-Letters: R rows, B batch, N numbers read per sample, D conditions, k conditions per row, p parameters.
+Letters: R rows, B batch, N numbers read per sample, D conditions, k conditions per row, p parameters; M members of P owners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,16 +13,41 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.evaluation import Reading
-from fedkg.constraints.plan import BankPlan
+from fedkg.constraints.plan import BankPlan, MemberPlan
+from fedkg.constraints.reading import Members, Reading
 from fedkg.constraints.shield import shield
+from fedkg.constraints.traces import Lined
 from fedkg.pack.bank import Bank
-from fedkg.pack.formulas import Formula
+from fedkg.pack.formulas import Formula, Initially
 
 CHUNK = 1 << 18
 """Numbers per row chunk, R x B: small enough for the intermediate results to stay in a cache, large enough to hide the calls."""
 
 INDICES = ("input_index", "output_index", "conditions", "params", "weight", "rule")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemberTensors:
+    """A `MemberPlan` as tensors on one device: fields as there and in `BankTensors`.
+
+    Attributes:
+        owner: int64 [M], whose set each member is in.
+    """
+
+    parent: int
+    offsets: NDArray[np.int64]
+    owner: Tensor
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    input_index: Tensor
+    output_index: Tensor
+    params: Tensor
+    numbers: NDArray[np.float64]
+    wild: bool
+
+    def to(self, device: torch.device) -> MemberTensors:
+        """The same members on another device."""
+        return replace(self, **{name: getattr(self, name).to(device) for name in ("owner", "input_index", "output_index", "params")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,6 +58,7 @@ class BankTensors:
         inputs, outputs: which slots are input and which output columns.
         input_index [inputs, R], output_index [outputs, R]: rows of the input and output numbers.
         conditions: [k, R]. params: float64 [p, R, 1]. weight: float64 [R]. rule: int64 [R].
+        numbers: float64 [p, R], the parameters on the CPU. load: int64 [R + 1], how many rows and members stand before each row.
     """
 
     skeleton: Formula
@@ -47,32 +73,87 @@ class BankTensors:
     quick: float
     wild: bool
     touches_output: bool
+    temporal: bool
+    numbers: NDArray[np.float64]
+    members: tuple[MemberTensors, ...]
+    load: NDArray[np.int64]
 
     @property
     def rows(self) -> int:
         """R."""
         return self.rule.shape[0]
 
+    @property
+    def initial(self) -> bool:
+        """Whether the rule applies at the first step of a trace alone."""
+        return isinstance(self.skeleton, Initially)
+
+    @property
+    def formula(self) -> Formula:
+        """What must hold where a row applies: the skeleton, without an `initially` at its top."""
+        return self.skeleton.arg if isinstance(self.skeleton, Initially) else self.skeleton
+
     def to(self, device: torch.device) -> BankTensors:
         """The same bank on another device."""
-        return replace(self, **{name: getattr(self, name).to(device) for name in INDICES})
+        members = tuple(table.to(device) for table in self.members)
+        return replace(self, members=members, **{name: getattr(self, name).to(device) for name in INDICES})
 
     def chunks(self, batch: int) -> Iterator[slice]:
-        """The rows in runs of about `CHUNK` numbers."""
+        """The rows in runs of about `CHUNK` numbers, those of members included."""
         step = max(1, CHUNK // max(1, batch))
-        for start in range(0, self.rows, step):
-            yield slice(start, min(start + step, self.rows))
+        start = 0
+        while start < self.rows:
+            stop = start + step
+            if self.members:
+                stop = max(start + 1, int(np.searchsorted(self.load, self.load[start] + step, side="right")) - 1)
+            yield slice(start, min(stop, self.rows))
+            start = stop
 
-    def reading(self, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, *, careful: bool, offset: bool = False) -> Reading:
-        """The numbers of some rows: gathered from inputs [N, B] and outputs [N', B]."""
-        slots = {slot: self._gather(inputs, index) for slot, index in zip(self.inputs, self.input_index[:, rows], strict=True)}
-        slots |= {slot: self._gather(outputs, index) for slot, index in zip(self.outputs, self.output_index[:, rows], strict=True)}
-        params = self.params[:, rows].to(inputs.dtype)
-        return Reading(slots=slots, params=params, careful=careful, offset=offset)
+    def reading(
+        self, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, *, careful: bool, offset: bool = False, lined: Lined | None = None
+    ) -> Reading:
+        """The numbers of some rows: gathered from inputs [N, B] and outputs [N', B], in the order of `lined` for formulas over time.
 
-    def _gather(self, numbers: Tensor, index: Tensor) -> Tensor:
-        gathered = numbers.index_select(0, index)
-        return shield(gathered) if self.wild else gathered
+        Rows of a bank with members are given as a slice.
+        """
+        numbers = self.numbers[:, rows] if isinstance(rows, slice) else None
+        members: Mapping[int, Members] = {}
+        if self.members:
+            assert isinstance(rows, slice), "sets of members are cut by runs of rows"
+            members = self._members(-1, rows, inputs, outputs, careful, offset, lined)
+        return Reading(
+            slots=_slots(self, rows, inputs, outputs, lined),
+            params=self.params[:, rows].to(inputs.dtype),
+            careful=careful,
+            offset=offset,
+            numbers=numbers,
+            members=members,
+            steps=None if lined is None else lined.steps,
+        )
+
+    def _members(
+        self, parent: int, owners: slice, inputs: Tensor, outputs: Tensor, careful: bool, offset: bool, lined: Lined | None
+    ) -> dict[int, Members]:
+        """The members of some owners in each of the tables over them, with the members of those in turn."""
+        found: dict[int, Members] = {}
+        for at, table in enumerate(self.members):
+            if table.parent != parent:
+                continue
+            own = slice(int(table.offsets[owners.start]), int(table.offsets[owners.stop]))
+            owner = table.owner[own] - owners.start
+            ranged = None if lined is None else lined.of_members(owner)
+            reading = Reading(
+                slots=_slots(table, own, inputs, outputs, ranged),
+                params=table.params[:, own].to(inputs.dtype),
+                careful=careful,
+                offset=offset,
+                numbers=table.numbers[:, own],
+                members=self._members(at, own, inputs, outputs, careful, offset, ranged),
+                steps=None if ranged is None else ranged.steps,
+            )
+            offsets = torch.from_numpy(table.offsets[owners.start : owners.stop + 1] - own.start).to(owner.device)
+            found[at] = Members(owner=owner, offsets=offsets, reading=reading)
+        return found
 
     def applies(self, rows: slice | Tensor, met: Tensor) -> Tensor | None:
         """Where the rows apply, bool [R, B], from the conditions met [D, B]; None when all do everywhere."""
@@ -106,7 +187,50 @@ def bank_tensors(bank: Bank, plan: BankPlan) -> BankTensors:
         quick=plan.quick,
         wild=plan.wild,
         touches_output=plan.touches_output,
+        temporal=plan.temporal,
+        numbers=plan.params,
+        members=tuple(_member_tensors(table) for table in plan.members),
+        load=_load(plan),
     )
+
+
+def _member_tensors(plan: MemberPlan) -> MemberTensors:
+    return MemberTensors(
+        parent=plan.parent,
+        offsets=plan.offsets,
+        owner=_tensor(np.repeat(np.arange(plan.offsets.shape[0] - 1), np.diff(plan.offsets))),
+        inputs=plan.inputs,
+        outputs=plan.outputs,
+        input_index=_tensor(plan.input_index),
+        output_index=_tensor(plan.output_index),
+        params=_tensor(plan.params)[:, :, None],
+        numbers=plan.params,
+        wild=plan.wild,
+    )
+
+
+def _load(plan: BankPlan) -> NDArray[np.int64]:
+    """How many rows and members stand before each row, [R + 1]."""
+    load = np.arange(plan.rows + 1, dtype=np.int64)
+    ends: list[NDArray[np.int64]] = []
+    for table in plan.members:
+        ends.append(table.offsets if table.parent < 0 else table.offsets[ends[table.parent]])
+        load = load + ends[-1]
+    return load
+
+
+def _slots(
+    table: BankTensors | MemberTensors, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, lined: Lined | None
+) -> dict[int, Tensor]:
+    """The numbers [R, B] of some rows in each slot."""
+    found: dict[int, Tensor] = {}
+    sources = ((table.inputs, table.input_index, inputs), (table.outputs, table.output_index, outputs))
+    for slots, index, numbers in sources:
+        for slot, own in zip(slots, index[:, rows], strict=True):
+            gathered = numbers.index_select(0, own)
+            gathered = shield(gathered) if table.wild else gathered
+            found[slot] = gathered if lined is None else lined.there(gathered)
+    return found
 
 
 def _tensor(array: NDArray[np.generic]) -> Tensor:

@@ -1,6 +1,7 @@
-"""The numbers of one batch under one pack, and the two ways to evaluate a bank on them.
+"""The numbers of one batch under one pack, and the ways to evaluate a bank on them.
 
-Letters: B batch, R rows of a bank, N and N' input and output numbers read per sample, D conditions, H outputs.
+Letters: B rows of the batch (for windows: all their steps, one after the other), R rows of a bank, N and N' input and output numbers read
+per sample, D conditions, H outputs.
 """
 
 from __future__ import annotations
@@ -8,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from fedkg.constraints.banks import BankTensors, largest_number
-from fedkg.constraints.evaluation import Reading
+from fedkg.constraints.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.penalty import penalties
+from fedkg.constraints.reading import Reading
+from fedkg.constraints.traces import Lined, Traces, line_up
+from fedkg.pack.formulas import Implies
 from fedkg.pack.pack import Pack
+
+
+class Verdicts(NamedTuple):
+    """Of some rows of a bank, each [R, B]: robustness with strictness nudged (NaN where unknown), where they apply, where they fire."""
+
+    values: Tensor
+    applies: Tensor
+    fired: Tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,9 +38,11 @@ class Evaluated:
     Attributes:
         inputs: [N, B], outputs: [N', B], numbers in source units, NaN where unknown. met: bool [D, B].
         answers: [B, H], what the model said of the batch itself.
+        shape: of the batch: (B,), or for windows how many and of how many steps.
         sample_weight: [B], or None for 1 each.
         temperature: of smooth penalties, None for exact ones.
         inactive: rules with rows that could not be evaluated, and why.
+        traces: which rows are the steps of which trace, as far as the call tells.
     """
 
     pack: Pack
@@ -35,9 +51,11 @@ class Evaluated:
     met: Tensor
     outputs: Tensor
     answers: Tensor
+    shape: tuple[int, ...]
     sample_weight: Tensor | None
     temperature: float | None
     inactive: Mapping[str, str]
+    traces: Traces | None = None
 
     @property
     def batch(self) -> int:
@@ -54,19 +72,91 @@ class Evaluated:
         """1 where a condition is met, 0 where not, [D, B]."""
         return self.met.to(self.inputs.dtype)
 
-    def reading(self, bank: BankTensors, rows: slice) -> Reading:
-        """The numbers of some rows of a bank, for verdicts."""
-        return bank.reading(rows, self.inputs, self.outputs, careful=not self.largest <= bank.quick)
+    def asleep(self, bank: BankTensors) -> bool:
+        """Whether the bank needs traces and the call tells of none: then it applies nowhere."""
+        return bank.temporal and self.traces is None
 
     def applies(self, bank: BankTensors, rows: slice) -> Tensor:
         """Where some rows of a bank apply, bool [R, B]."""
-        applies = bank.applies(rows, self.met)
-        return self.met.new_ones((rows.stop - rows.start, self.batch)) if applies is None else applies
+        applies, lined = self._matched(bank, rows), self._lined(bank, rows)
+        if lined is not None and bank.initial:
+            first = lined.first(self.met.device)
+            applies = first if applies is None else applies & first
+        shape = (rows.stop - rows.start, self.batch)
+        return self.met.new_ones(shape) if applies is None else applies.expand(shape)
+
+    def robustness(self, bank: BankTensors, rows: slice) -> Tensor:
+        """As it is reported: without the nudge, NaN where unknown or not applicable; [R, B], differentiable."""
+        shape = (rows.stop - rows.start, self.batch)
+        if self.asleep(bank):
+            return self.inputs.new_full(shape, torch.nan)
+        lined = self._lined(bank, rows)
+        values = reported(bank.formula, evaluate(bank.formula, self._reading(bank, rows, lined)))
+        values = _again(values, shape[0], lined).expand(shape)
+        applies = self.applies(bank, rows) if bank.initial else self._matched(bank, rows)
+        return values if applies is None else torch.where(applies, values, torch.nan)
+
+    def verdicts(self, bank: BankTensors, rows: slice) -> Verdicts:
+        """The verdicts of some rows of a bank; see `Verdicts`."""
+        applies = self.applies(bank, rows)
+        if self.asleep(bank):
+            nowhere = torch.zeros_like(applies)
+            return Verdicts(self.inputs.new_full(applies.shape, torch.nan), nowhere, nowhere)
+        lined = self._lined(bank, rows)
+        reading, fired = self._reading(bank, rows, lined), applies
+        if isinstance(bank.skeleton, Implies):
+            values, holds = evaluate_implication(bank.skeleton, reading)
+            fired = applies & _again(holds, applies.shape[0], lined)
+        else:
+            values = evaluate(bank.formula, reading)
+        return Verdicts(_again(values, applies.shape[0], lined).expand(applies.shape), applies, fired)
+
+    def counted(self, bank: BankTensors, rows: slice) -> Tensor:
+        """Which (row of the bank, row of the batch) pairs the mean of penalties is taken over, bool [R, B].
+
+        Those where the bank's row applies; for formulas over time those where it is known, too: near the end of a trace nothing is.
+        """
+        if not bank.temporal:
+            return self.applies(bank, rows)
+        with torch.no_grad():
+            verdicts = self.verdicts(bank, rows)
+        return verdicts.applies & ~torch.isnan(verdicts.values)
 
     def penalties(self, bank: BankTensors, rows: slice, inputs: Tensor, outputs: Tensor, *, divided: bool = True) -> Tensor:
         """The penalties of some rows of a bank, [R, B], on `inputs` and `outputs` equal to its own (leaves of a graph of their own)."""
-        if not bank.touches_output:
-            return inputs.new_zeros((rows.stop - rows.start, self.batch))
-        reading = bank.reading(rows, inputs, outputs, careful=not self.largest <= bank.quick, offset=True)
-        missing = penalties(bank.skeleton, reading, bank.gate(rows, self.gates), self.temperature, divided=divided)
-        return missing.expand(rows.stop - rows.start, self.batch)
+        shape = (rows.stop - rows.start, self.batch)
+        if not bank.touches_output or self.asleep(bank):
+            return inputs.new_zeros(shape)
+        careful = not self.largest <= bank.quick
+        if not bank.temporal:
+            reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True)
+            missing = penalties(bank.skeleton, reading, bank.gate(rows, self.gates), self.temperature, divided=divided)
+            inside = None if self.traces is None else self.traces.rows_inside
+            return (missing if inside is None else missing * inside).expand(shape)
+        lined = self._lined(bank, rows)
+        reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True, lined=lined)
+        missing = penalties(bank.formula, reading, None, self.temperature, divided=divided)
+        return _again(missing, shape[0], lined).expand(shape) * self.applies(bank, rows)
+
+    def _reading(self, bank: BankTensors, rows: slice, lined: Lined | None) -> Reading:
+        return bank.reading(rows, self.inputs, self.outputs, careful=not self.largest <= bank.quick, lined=lined)
+
+    def _matched(self, bank: BankTensors, rows: slice) -> Tensor | None:
+        """Where the conditions of some rows are met and there is a step, bool [R, B] or [1, B]; None: everywhere."""
+        applies = bank.applies(rows, self.met)
+        inside = None if self.traces is None else self.traces.rows_inside
+        if inside is None:
+            return applies
+        return inside[None] if applies is None else applies & inside
+
+    def _lined(self, bank: BankTensors, rows: slice) -> Lined | None:
+        """The order in which some rows of a bank over time see the batch; None for a bank that needs none."""
+        if not bank.temporal or self.traces is None:
+            return None
+        keyed = bank.conditions.shape[0] > 1  # besides the traces themselves
+        return line_up(self.traces, bank.applies(rows, self.met) if keyed else None)
+
+
+def _again(values: Tensor, rows: int, lined: Lined | None) -> Tensor:
+    """Values by place, or broadcast to it, by row of the batch."""
+    return values if lined is None else lined.again(values.expand(rows, lined.steps.places))

@@ -12,20 +12,24 @@ interval semantics of the interpreter at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedkg.constraints.compound import compound, over_members
 from fedkg.constraints.extremes import lower, upper
 from fedkg.constraints.powers import is_multiplication, multiplied
+from fedkg.constraints.reading import Reading
+from fedkg.constraints.sets import reduce_members
 from fedkg.constraints.shield import shield
 from fedkg.constraints.structure import has_constant_slope, has_strict
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
-from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
+from fedkg.constraints.windows import ROBUSTNESS
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
 
 HAIR = 1e-30
 """Below any margin of practical data, and a normal number in float32."""
@@ -43,24 +47,6 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "ceil": torch.ceil,
     "round": torch.round,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What a skeleton is evaluated on, and how.
-
-    Attributes:
-        slots: [R, B] for each slot that the skeleton reads; NaN where unknown, never infinite.
-        params: [p, R, 1].
-        careful: whether anything may be unknown or overflow; without it no operation is spent on that.
-        offset: for penalties: margins are moved by a hair, so that none is 0 and satisfied is ``> 0``. Cheaper than to look for zeros, and
-            good enough where no verdict is reported.
-    """
-
-    slots: Mapping[int, Tensor]
-    params: Tensor
-    careful: bool = True
-    offset: bool = False
 
 
 def evaluate(skeleton: Formula, reading: Reading, *, positive: bool = True) -> Tensor:
@@ -113,6 +99,11 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
         case Implies():
             parts = (_formula(formula.antecedent, not positive, reading), _formula(formula.consequent, positive, reading))
             return _extreme(parts, not positive, reading)
+        case Known():
+            slot = reading.slots[formula.slot]
+            return torch.where(torch.isnan(slot) == positive, -1.0, 1.0).to(slot.dtype)
+        case AtLeast() | Temporal() | Until() | Initially():
+            return compound(formula, positive, reading, ROBUSTNESS, _formula)
     assert_never(formula)
 
 
@@ -245,7 +236,27 @@ def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
             return _finite(power) if guarded else power
         case Call():
             return _call(term, [_term(arg, reading, guarded) for arg in term.args], guarded)
+        case Reduce():
+            members = reading.members[term.members]
+            values = over_members(_term(term.arg, members.reading, True), members)
+            return reduce_members(term.op, term.skip, values, members.owner, members.offsets.shape[0] - 1)
+        case Choose():
+            return _choose(term, reading, guarded)
+        case Coalesce():
+            value = _term(term.args[0], reading, guarded)
+            for arg in term.args[1:] if reading.careful else ():
+                value = torch.where(torch.isnan(value), _term(arg, reading, guarded), value)
+            return value
     assert_never(term)
+
+
+def _choose(term: Choose, reading: Reading, guarded: bool) -> Tensor:
+    """One term or the other; no gradient goes through the condition."""
+    with torch.no_grad():
+        verdict = _formula(term.condition, True, replace(reading, offset=False) if reading.offset else reading)
+    then, otherwise = _term(term.then, reading, guarded), _term(term.otherwise, reading, guarded)
+    value = torch.where(verdict >= 0, then, otherwise)
+    return torch.where(torch.isnan(verdict), math.nan, value) if reading.careful else value
 
 
 def _power(base: Tensor, exponent: float) -> Tensor:

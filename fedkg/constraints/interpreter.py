@@ -1,24 +1,27 @@
 """The meaning of every formula in its most obvious form: NumPy, float64, source units. All other engines are held to this one.
 
-Letters: V views, B table rows, C columns of the contract, R rows of a bank, s slots, p parameters of its skeleton.
+Letters: V views, B table rows (or steps of traces laid out as a grid), C columns of the contract, R rows of a bank, M members of a member
+table or rows of a bank, s slots, p parameters of its skeleton.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.constraints.members import at_least, reduce_members
 from fedkg.constraints.powers import is_multiplication, multiplied
-from fedkg.pack.bank import Bank
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
-from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
+from fedkg.constraints.temporal import initially, temporal, until
+from fedkg.constraints.timing import Grid, Timing, grids
+from fedkg.constraints.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
+from fedkg.pack.bank import Bank, MemberTable
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.walk import everywhere, is_temporal
 
 BUDGET = 4_000_000
 """Numbers gathered at once: bank rows are taken in chunks so that B x rows x s stays below it."""
@@ -46,7 +49,8 @@ class BankValues:
         robustness: float64 [B, R], in the unit of each row; how far from violated (negative: how far from satisfied). NaN where unknown or
             not applicable. A strict comparison that misses by nothing has robustness 0 and is violated.
         satisfied, violated, unknown: bool [B, R]; exactly one of them is true where applicable, none elsewhere.
-        applicable: bool [B, R], the table row has the categories that the bank row's keys ask for.
+        applicable: bool [B, R], the table row has the categories that the bank row's keys ask for; where the formula is an `Initially`,
+            it is the first step of its trace, or of the key's rows in it.
         fired: bool [B, R], applicable and, for a formula that is an implication, its antecedent holds.
     """
 
@@ -58,48 +62,86 @@ class BankValues:
     fired: Bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """Robustness somewhere in [low, high], and the truth value: holds, fails, or neither (unknown)."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scope:
+    """What formulas over the rows of a bank, or over a member table, are evaluated on.
 
-    low: Float
-    high: Float
-    holds: Bool
-    fails: Bool
+    Attributes:
+        values: float64 [V, all table rows, C]. at: int64 [B], the table row of each place; -1: there is none, every atom is unknown.
+        slots: float64 [s, B, M]. params: float64 [p, M]. tables: the bank's member tables.
+        grid: the traces whose steps the B places are, for temporal formulas.
+    """
+
+    values: Float
+    at: NDArray[np.int64]
+    slots: Float
+    params: Float
+    tables: tuple[MemberTable, ...]
+    grid: Grid | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(B, M)."""
+        return self.at.shape[0], self.params.shape[1]
+
+    def members(self, table: int) -> _Scope:
+        """The scope of a member table."""
+        found = self.tables[table]
+        return replace(self, slots=_gather(self.values, self.at, found.views, found.slots), params=finite(found.params.T))
+
+    def atom(self, margin: Float, *, strict: bool) -> Verdict:
+        """An atom's verdict from its margin; unknown where there is no table row."""
+        margin = np.broadcast_to(margin, self.shape)
+        return atom(np.where((self.at < 0)[:, None], np.nan, margin) if self.grid is not None else margin, strict=strict, shape=self.shape)
 
 
-def evaluate_bank(bank: Bank, values: Float) -> BankValues:
+def evaluate_bank(bank: Bank, values: Float, timing: Timing | None = None) -> BankValues:
     """The verdict of every bank row on every table row.
 
     Args:
         bank: R constraints of one shape.
         values: float64 [V, B, C] in source units; categories as codes, Booleans as 0 and 1, NaN (or infinite) where unknown.
+        timing: where each table row stands in time, for temporal formulas; None: the rows are the steps of one trace, in their order,
+            and windows end ``strict``. The steps of a bank row with keys are the table rows that have them, in each trace.
     """
-    table_rows = values.shape[1]
-    step = max(1, BUDGET // max(1, table_rows * max(1, bank.slots.shape[1])))
-    parts = [_rows(bank, slice(start, start + step), values) for start in range(0, bank.rows, step)] or [_rows(bank, slice(0, 0), values)]
+    if is_temporal(bank.skeleton):
+        return _over_time(bank, values, timing or Timing.rows(values.shape[1]))
+    at = np.arange(values.shape[1])
+    parts = [_rows(part, values, at) for part in _chunks(bank, values.shape[1])]
     if len(parts) == 1:
         return parts[0]
     return BankValues(**{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(BankValues)})
 
 
-def _rows(bank: Bank, rows: slice, values: Float) -> BankValues:
-    slots = values[bank.views[rows].T[:, None, :], np.arange(values.shape[1])[:, None], bank.slots[rows].T[:, None, :]]  # [s, B, R]
-    slots = _finite(slots)
-    params = _finite(bank.params[rows].T)  # [p, R]
-    shape = (values.shape[1], bank.rule[rows].shape[0])
-    applicable = np.ones(shape, dtype=np.bool_)
-    for column, code in zip(bank.keys[rows].T, bank.codes[rows].T, strict=True):
+def _chunks(bank: Bank, places: int) -> list[Bank]:
+    """The bank in parts small enough to be evaluated at once; one part at least."""
+    read = bank.slots.shape[1] * bank.rows + sum(table.slots.size for table in bank.members)
+    step = max(1, BUDGET * max(1, bank.rows) // max(1, places * max(bank.rows, read)))
+    if step >= bank.rows:
+        return [bank]
+    return [bank.take(np.arange(start, min(start + step, bank.rows))) for start in range(0, bank.rows, step)]
+
+
+def _rows(bank: Bank, values: Float, at: NDArray[np.int64]) -> BankValues:
+    applicable = np.ones((at.shape[0], bank.rows), dtype=np.bool_)
+    for column, code in zip(bank.keys.T, bank.codes.T, strict=True):
         applicable &= (column < 0) | (values[0][:, column] == code)
+    return _bank_values(bank, values, at, applicable, None)
+
+
+def _bank_values(bank: Bank, values: Float, at: NDArray[np.int64], applicable: Bool, grid: Grid | None) -> BankValues:
+    """The bank's verdicts at B places, where `applicable` [B, R]."""
+    slots, params = _gather(values, at, bank.views, bank.slots), finite(bank.params.T)
+    scope = _Scope(values, at, slots, params, bank.members, grid)
     with np.errstate(all="ignore"):
         skeleton = bank.skeleton
         fired = applicable
         if isinstance(skeleton, Implies):
-            antecedent = _formula(skeleton.antecedent, slots, params, shape)
+            antecedent = _formula(skeleton.antecedent, scope)
             fired = applicable & antecedent.holds
-            verdict = _either((_opposite(antecedent), _formula(skeleton.consequent, slots, params, shape)))
+            verdict = either((opposite(antecedent), _formula(skeleton.consequent, scope)))
         else:
-            verdict = _formula(skeleton, slots, params, shape)
+            verdict = _formula(skeleton, scope)
     satisfied, violated = applicable & verdict.holds, applicable & verdict.fails
     robustness = np.where(satisfied, verdict.low, np.where(violated, verdict.high, np.nan)) + 0.0
     return BankValues(
@@ -112,52 +154,99 @@ def _rows(bank: Bank, rows: slice, values: Float) -> BankValues:
     )
 
 
-def _formula(formula: Formula, slots: Float, params: Float, shape: tuple[int, int]) -> _Verdict:
+def _over_time(bank: Bank, values: Float, timing: Timing) -> BankValues:
+    """The verdicts of a temporal formula: rows with the same keys look at the same steps."""
+    shape = (values.shape[1], bank.rows)
+    no = {f.name: np.zeros(shape, dtype=np.bool_) for f in fields(BankValues) if f.name != "robustness"}
+    out = BankValues(robustness=np.full(shape, np.nan), **no)
+    first_only = isinstance(bank.skeleton, Initially)
+    pairs, which = np.unique(np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True)
+    width = bank.keys.shape[1]
+    for i, pair in enumerate(pairs):
+        mine = np.flatnonzero(which.ravel() == i)
+        matching = np.ones(values.shape[1], dtype=np.bool_)
+        for key, code in zip(pair[:width], pair[width:], strict=True):
+            if key >= 0:
+                matching &= values[0][:, key] == code
+        about = np.flatnonzero(matching)
+        if not first_only:
+            for flags in (out.applicable, out.unknown):
+                flags[np.ix_(about, mine)] = True
+        part = bank.take(mine)
+        for grid in grids(timing, about, values[0], _reach(part)):
+            kept = grid.cells % grid.at.shape[1] == 0 if first_only else np.ones(grid.cells.size, dtype=np.bool_)
+            done = 0
+            for chunk in _chunks(part, grid.at.size):
+                columns = mine[done : done + chunk.rows]
+                done += chunk.rows
+                found = _bank_values(chunk, values, grid.at.ravel(), np.ones((grid.at.size, chunk.rows), dtype=np.bool_), grid)
+                for field in fields(BankValues):
+                    getattr(out, field.name)[np.ix_(grid.rows[kept], columns)] = getattr(found, field.name)[grid.cells[kept]]
+    return out
+
+
+def _reach(bank: Bank) -> int:
+    """How many steps the formula looks ahead and back at most, windows without an end counted to their beginning."""
+    total = 0.0
+    for table, part in everywhere(bank.skeleton):
+        params = bank.params if table < 0 else bank.members[table].params
+        if isinstance(part, Temporal | Until) and params.shape[0]:
+            total += params[:, [part.low, part.high]].max()
+    return int(min(total, 2**40))
+
+
+def _gather(values: Float, at: NDArray[np.int64], views: NDArray[np.int32], slots: NDArray[np.int32]) -> Float:
+    """What rows or members read at each place: [s, B, M], NaN where it is not a finite number or there is no table row."""
+    if not values.shape[1]:
+        return np.full((slots.shape[1], at.shape[0], slots.shape[0]), np.nan)
+    read = values[views.T[:, None, :], at[:, None], slots.T[:, None, :]]
+    return finite(np.where((at < 0)[:, None], np.nan, read))
+
+
+def _formula(formula: Formula, scope: _Scope) -> Verdict:
     match formula:
         case Compare():
-            return _compare(formula, slots, params, shape)
+            return _compare(formula, scope)
         case ClassIn():
-            return _class_in(formula, slots, shape)
+            return _class_in(formula, scope)
         case CategoryIs():
-            code, wanted = slots[formula.slot], params[formula.param]
-            return _atom(np.where(np.isnan(code + wanted), np.nan, np.where(code == wanted, 1.0, -1.0)), strict=False, shape=shape)
+            code, wanted = scope.slots[formula.slot], scope.params[formula.param]
+            return scope.atom(np.where(np.isnan(code + wanted), np.nan, np.where(code == wanted, 1.0, -1.0)), strict=False)
+        case Known():
+            return scope.atom(np.where(np.isnan(scope.slots[formula.slot]), -1.0, 1.0), strict=False)
         case Not():
-            return _opposite(_formula(formula.arg, slots, params, shape))
+            return opposite(_formula(formula.arg, scope))
         case And():
-            return _opposite(_either(tuple(_opposite(_formula(arg, slots, params, shape)) for arg in formula.args)))
+            return opposite(either(tuple(opposite(_formula(arg, scope)) for arg in formula.args)))
         case Or():
-            return _either(tuple(_formula(arg, slots, params, shape) for arg in formula.args))
+            return either(tuple(_formula(arg, scope) for arg in formula.args))
         case Implies():
-            antecedent = _formula(formula.antecedent, slots, params, shape)
-            return _either((_opposite(antecedent), _formula(formula.consequent, slots, params, shape)))
+            return either((opposite(_formula(formula.antecedent, scope)), _formula(formula.consequent, scope)))
+        case AtLeast():
+            members = _formula(formula.arg, scope.members(formula.members))
+            count = None if formula.count is None else scope.params[formula.count]
+            return at_least(members, count, scope.tables[formula.members].offsets)
+        case Temporal():
+            arg = _formula(formula.arg, scope)
+            return temporal(formula.op, arg, scope.params[formula.low], scope.params[formula.high], _grid(scope))
+        case Until():
+            left, right = _formula(formula.left, scope), _formula(formula.right, scope)
+            low, high = scope.params[formula.low], scope.params[formula.high]
+            return until(formula.op, left, right, low, high, formula.closed, _grid(scope))
+        case Initially():
+            return initially(_formula(formula.arg, scope), _grid(scope))
     assert_never(formula)
 
 
-def _opposite(verdict: _Verdict) -> _Verdict:
-    return _Verdict(-verdict.high, -verdict.low, verdict.fails, verdict.holds)
+def _grid(scope: _Scope) -> Grid:
+    assert scope.grid is not None, "a temporal formula is evaluated on a grid of steps"
+    return scope.grid
 
 
-def _either(verdicts: tuple[_Verdict, ...]) -> _Verdict:
-    """Kleene's disjunction: holds when one holds, fails when all fail; the largest of intervals."""
-    low, high, holds, fails = verdicts[0].low, verdicts[0].high, verdicts[0].holds, verdicts[0].fails
-    for other in verdicts[1:]:
-        low, high = np.maximum(low, other.low), np.maximum(high, other.high)
-        holds, fails = holds | other.holds, fails & other.fails
-    return _Verdict(low, high, holds, fails)
-
-
-def _atom(margin: Float, *, strict: bool, shape: tuple[int, int]) -> _Verdict:
-    """An atomic formula that holds when its margin is at least (strict: above) zero; a margin of NaN is unknown."""
-    margin = np.broadcast_to(margin, shape)
-    known = ~np.isnan(margin)
-    holds = margin > 0 if strict else margin >= 0
-    return _Verdict(np.where(known, margin, -np.inf), np.where(known, margin, np.inf), holds, known & ~holds)
-
-
-def _compare(atom: Compare, slots: Float, params: Float, shape: tuple[int, int]) -> _Verdict:
-    left, right = _term(atom.left, slots, params), _term(atom.right, slots, params)
-    tolerance = np.zeros(()) if atom.tolerance is None else _term(atom.tolerance, slots, params)
-    match atom.op:
+def _compare(part: Compare, scope: _Scope) -> Verdict:
+    left, right = _term(part.left, scope), _term(part.right, scope)
+    tolerance = np.zeros(()) if part.tolerance is None else _term(part.tolerance, scope)
+    match part.op:
         case "le" | "lt":
             margin = right - left + tolerance
         case "eq":
@@ -165,49 +254,57 @@ def _compare(atom: Compare, slots: Float, params: Float, shape: tuple[int, int])
         case "ne":
             margin = np.abs(left - right) - tolerance
         case _:
-            assert_never(atom.op)
-    return _atom(_finite(margin), strict=atom.op in ("lt", "ne"), shape=shape)
+            assert_never(part.op)
+    return scope.atom(finite(margin), strict=part.op in ("lt", "ne"))
 
 
-def _class_in(atom: ClassIn, slots: Float, shape: tuple[int, int]) -> _Verdict:
+def _class_in(part: ClassIn, scope: _Scope) -> Verdict:
     """Best score inside minus best outside; plus or minus infinity where one of the sets is empty; unknown where any score is."""
-    unknown = np.isnan(slots[list(atom.inside + atom.outside)]).any(axis=0)
-    if atom.inside and atom.outside:
-        margin = slots[list(atom.inside)].max(axis=0) - slots[list(atom.outside)].max(axis=0)
+    unknown = np.isnan(scope.slots[list(part.inside + part.outside)]).any(axis=0)
+    if part.inside and part.outside:
+        margin = scope.slots[list(part.inside)].max(axis=0) - scope.slots[list(part.outside)].max(axis=0)
     else:
-        margin = np.full(shape, np.inf if atom.inside else -np.inf)
-    return _atom(np.where(unknown, np.nan, margin), strict=atom.strict, shape=shape)
+        margin = np.full(scope.shape, np.inf if part.inside else -np.inf)
+    return scope.atom(np.where(unknown, np.nan, margin), strict=part.strict)
 
 
-def _finite(array: Float) -> Float:
-    return np.where(np.isfinite(array), array, np.nan)
-
-
-def _term(term: Term, slots: Float, params: Float) -> Float:
-    """The term's value, [B, R] or broadcast to it; NaN where it or any part of it is not a finite number."""
+def _term(term: Term, scope: _Scope) -> Float:
+    """The term's value, [B, M] or broadcast to it; NaN where it or any part of it is not a finite number."""
     match term:
         case Slot():
-            return np.asarray(slots[term.index])
+            return np.asarray(scope.slots[term.index])
         case Param():
-            return np.asarray(params[term.index])
+            return np.asarray(scope.params[term.index])
         case Sum():
-            total = _term(term.args[0], slots, params)
+            total = _term(term.args[0], scope)
             for arg in term.args[1:]:
-                total = _finite(total + _term(arg, slots, params))
+                total = finite(total + _term(arg, scope))
             return total
         case Product():
-            product = _term(term.args[0], slots, params)
+            product = _term(term.args[0], scope)
             for arg in term.args[1:]:
-                product = _finite(product * _term(arg, slots, params))
+                product = finite(product * _term(arg, scope))
             return product
         case Negate():
-            return -_term(term.arg, slots, params)
+            return -_term(term.arg, scope)
         case Quotient():
-            return _finite(_term(term.numerator, slots, params) / _term(term.denominator, slots, params))
+            return finite(_term(term.numerator, scope) / _term(term.denominator, scope))
         case Power():
-            return _finite(_power(_term(term.base, slots, params), term.exponent))
+            return finite(_power(_term(term.base, scope), term.exponent))
         case Call():
-            return _call(term, [_term(arg, slots, params) for arg in term.args])
+            return _call(term, [_term(arg, scope) for arg in term.args])
+        case Reduce():
+            inside = scope.members(term.members)
+            members = np.broadcast_to(_term(term.arg, inside), inside.shape)
+            return reduce_members(term.op, term.skip, members, scope.tables[term.members].offsets)
+        case Choose():
+            condition = _formula(term.condition, scope)
+            return np.where(condition.holds, _term(term.then, scope), np.where(condition.fails, _term(term.otherwise, scope), np.nan))
+        case Coalesce():
+            found = _term(term.args[0], scope)
+            for arg in term.args[1:]:
+                found = np.where(np.isnan(found), _term(arg, scope), found)
+            return found
     assert_never(term)
 
 
@@ -225,4 +322,4 @@ def _call(call: Call, args: list[Float]) -> Float:
         for arg in args[1:]:
             result = np.minimum(result, arg) if call.function == "min" else np.maximum(result, arg)
         return result
-    return _finite(UNARY[call.function](args[0]))
+    return finite(UNARY[call.function](args[0]))

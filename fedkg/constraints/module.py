@@ -1,30 +1,42 @@
 """A pack as a PyTorch module: put it beside a model, add its penalty to the loss, read its report.
 
-Letters: B batch, F features, V runs of the model, H outputs, R rows of the pack (banks in pack order).
+Letters: B batch, T steps of a window, F features, V runs of the model, H outputs, R rows of the pack (banks in pack order).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from fedkg.constraints.answers import Model, ask, shaped
 from fedkg.constraints.banks import BankTensors, bank_tensors
 from fedkg.constraints.evaluated import Evaluated
+from fedkg.constraints.horizon import check_horizons, horizons
 from fedkg.constraints.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.numbers import computing_dtype, input_numbers, output_numbers, wiring
-from fedkg.constraints.plan import Plan, make_plan
+from fedkg.constraints.plan import STEPS, Plan, make_plan
 from fedkg.constraints.plausible import check_probabilities, check_units
 from fedkg.constraints.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.views import Before, Keys, Previous, codes_of, key_codes, model_inputs, rows_before
+from fedkg.constraints.traces import Traces
+from fedkg.constraints.views import (
+    Before,
+    Keys,
+    Previous,
+    codes_of,
+    flat_keys,
+    key_codes,
+    model_inputs,
+    rows_before,
+    traces_of,
+    why_inactive,
+)
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
-
-Model = Callable[[Tensor], Tensor]
 
 
 class ConstraintWarning(UserWarning):
@@ -58,6 +70,7 @@ class ConstraintModule(nn.Module):
             bank_tensors(bank, plan) for bank, plan in zip(pack.banks, self.plan.banks, strict=True)
         )
         self.bounds: Bounds = find_bounds(self.plan)
+        self._horizons = horizons(pack)
         self._units_checked = self._answers_checked = False
         self._warned: set[str] = set()
 
@@ -84,12 +97,16 @@ class ConstraintModule(nn.Module):
         raise LayoutError(f"the rules have no category column `{name}`", expected=known or "none")
 
     def views(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
-        """The V batches on which the model must run, [V, B, F]; the first is `x` itself.
+        """The V batches on which the model must run, [V, B, F] or for windows [V, B, T, F]; the first is `x` itself.
 
         For whoever runs the model himself: ``rules(x=x, y=torch.stack([model(view) for view in rules.views(x)]))``.
         """
         x = self._checked(x)
-        return model_inputs(self.plan, x, self.rows_before(x, keys or {}, previous))
+        flat, keys = x.flatten(0, -2), flat_keys(keys or {}, x.shape[:-1])
+        traces = traces_of(self.plan, x.shape[:-1], flat, keys, previous, None)
+        before = self.rows_before(flat, keys, _flat(previous), traces if x.ndim == 3 else None)
+        runs = model_inputs(self.plan, flat, before)
+        return runs.reshape(runs.shape[0], *x.shape)
 
     def forward(
         self,
@@ -104,30 +121,41 @@ class ConstraintModule(nn.Module):
     ) -> ConstraintReport:
         """What the rules say of a batch and the model's answers to it.
 
+        A batch of windows [B, T, F] is B traces of T consecutive steps. Rules over time are judged on each; all others at every step. A
+        batch of rows [B, F] is in no order unless `previous` says "above": then it is one trace, or one for each value of the trace column.
+
         Args:
-            x: features [B, F], laid out as announced.
-            y: the model (any callable from [n, F] to [n, H] or [n]; run once, on all views stacked), or its answers: [B, H] or [B], or for
-                rules that compare answers [V, B, H] as for `views`.
+            x: features [B, F] or [B, T, F], laid out as announced.
+            y: the model (any callable from [n, F] to [n, H] or [n], or from [n, T, F] to [n, T, H] or [n, T]; run once, on all views
+                stacked), or its answers: [B, H] or [B], for windows [B, T, H] or [B, T]; for rules that compare answers with V in front, as
+                for `views`.
             keys: for rules that select rows by category (machine, product type): per column its texts or codes, unless a feature holds it.
-            previous: for rules that compare a row with the one before it in its group: the features of those rows [B, F], NaN where there
-                is none, or "above" when the batch is in table order.
-            sample_weight: [B], how much each row counts in the penalty (0 for padding).
+                For windows one for each window, or one for each step of each.
+            previous: for rules that compare a row with the one before it in its group: the features of those rows, laid out as `x`, NaN
+                where there is none, or "above" when the batch is in table order. In windows it is the step before unless said otherwise.
+            sample_weight: [B], or for windows [B] or [B, T], how much each row counts in the penalty (0 for padding). Steps before the
+                first and after the last of positive weight are no steps of a window.
             semantics: what the penalty does with minima and maxima: "exact", or "smooth" with log-sum-exp and softplus.
             temperature: of "smooth", in units of the comparisons' scales.
 
         Raises:
             LayoutError: tensors of the wrong shape, values that look standardised though the layout says source units (or the other way
-                round), answers outside of 0..1 announced as probabilities, answers for one view where rules compare several.
+                round), answers outside of 0..1 announced as probabilities, answers for one view where rules compare several, windows
+                too short for a rule to be decided at any step.
         """
         x = self._checked(x)
-        keys = keys or {}
-        before = self.rows_before(x, keys, previous)
-        answers = self._answers(x, y, before)
+        shape, flat, keys = tuple(x.shape[:-1]), x.flatten(0, -2), flat_keys(keys or {}, x.shape[:-1])
+        weight = None if sample_weight is None else _weights(sample_weight, shape)
+        traces = traces_of(self.plan, shape, flat, keys, previous, None if weight is None else weight.reshape(shape))
+        if len(shape) == 2 and traces is not None and not traces.clip:
+            check_horizons(self._horizons, self.rule_names, shape[1])
+        before = self.rows_before(flat, keys, _flat(previous), traces if len(shape) == 2 else None)
+        answers = ask(self.plan, flat, shape, y, before)
         dtype = computing_dtype(x, answers)
-        codes = key_codes(self.plan, keys, x.shape[0], x.device)
-        inputs = input_numbers(self.plan, self.wires, x, codes, before, dtype)
+        codes = key_codes(self.plan, keys, flat.shape[0], x.device)
+        inputs = input_numbers(self.plan, self.wires, flat, codes, before, dtype, steps=traces is not None)
         if not self._units_checked:
-            self._units_checked = check_units(self.plan, x)
+            self._units_checked = check_units(self.plan, flat)
         if not self._answers_checked:
             self._answers_checked = check_probabilities(self.plan, answers)
         return ConstraintReport(
@@ -138,9 +166,11 @@ class ConstraintModule(nn.Module):
                 met=inputs.met,
                 outputs=output_numbers(self.plan, self.wires, answers, before, dtype),
                 answers=answers[0],
-                sample_weight=sample_weight,
+                shape=shape,
+                sample_weight=weight,
                 temperature=temperature if semantics == "smooth" else None,
-                inactive=self._inactive(set(codes), set(before)),
+                inactive=self._inactive(set(codes), {*before, *(() if traces is None else (STEPS,))}),
+                traces=traces,
             )
         )
 
@@ -148,15 +178,17 @@ class ConstraintModule(nn.Module):
         """The answers nearest to `y` that keep every bound on a single output which the rules set for each row, laid out as `y`.
 
         Bounds are the rows of the shape ``[if guard over inputs then] number * output <= expression over inputs``, and conjunctions of
-        them; `not_projected` names the rules with parts of other shapes. Where bounds contradict each other, the midpoint.
+        them; `not_projected` names the rules with parts of other shapes, those over time among them. Where bounds contradict each other,
+        the midpoint.
 
         Args:
-            x: [B, F]. y: [B, H] or [B]. keys: as in `forward`.
+            x: [B, F] or [B, T, F]. y: laid out as in `forward`. keys: as in `forward`.
         """
         x = self._checked(x)
-        answers = self._shaped(y, x.shape[0], 1)
+        flat, keys = x.flatten(0, -2), flat_keys(keys or {}, x.shape[:-1])
+        answers = shaped(self.plan, y, tuple(x.shape[:-1]), 1)
         dtype = computing_dtype(x, answers)
-        inputs = input_numbers(self.plan, self.wires, x, key_codes(self.plan, keys or {}, x.shape[0], x.device), {}, dtype)
+        inputs = input_numbers(self.plan, self.wires, flat, key_codes(self.plan, keys, flat.shape[0], x.device), {}, dtype)
         return project(self.plan, self.bounds, self.banks, inputs, answers[0]).reshape(y.shape)
 
     @property
@@ -175,74 +207,51 @@ class ConstraintModule(nn.Module):
     def _checked(self, x: Any) -> Tensor:
         batch: Tensor = torch.as_tensor(x)
         features = len(self.plan.x.names)
-        if batch.ndim != 2 or batch.shape[1] != features:
+        if batch.ndim not in (2, 3) or batch.shape[-1] != features:
             raise LayoutError(
                 "x does not fit its layout",
-                expected=f"shape [B, {features}] ({', '.join(self.plan.x.names)})",
+                expected=f"shape [B, {features}] ({', '.join(self.plan.x.names)}), or [B, T, {features}] for windows of T steps",
                 received=f"shape {list(batch.shape)}",
             )
+        if batch.ndim == 3 and not batch.shape[1]:
+            raise LayoutError("the windows in x have no steps", received=f"shape {list(batch.shape)}")
         device = self.wires["read_row"].device
         if batch.device != device:
             raise LayoutError(f"x is on {batch.device}, the rules are on {device}", help="rules.to(x.device)")
         return batch if batch.is_floating_point() else batch.to(torch.get_default_dtype())
 
-    def rows_before(self, x: Tensor, keys: Keys, previous: Previous) -> dict[int, Before]:
-        """For each view "previous" that rules read, the row before each row, as far as the call tells; by contract view."""
-        found = {view: rows_before(self.plan, view, x, keys, previous) for view in self.plan.groups}
+    def rows_before(self, x: Tensor, keys: Keys, previous: Previous, traces: Traces | None = None) -> dict[int, Before]:
+        """For each view "previous" that rules read, the row before each row, as far as the call tells; by contract view.
+
+        Args:
+            traces: of windows, whose steps are the rows of `x`.
+        """
+        found = {view: rows_before(self.plan, view, x, keys, previous, traces) for view in self.plan.groups}
         return {view: rows for view, rows in found.items() if rows is not None}
 
-    def _answers(self, x: Tensor, y: Tensor | Model | None, before: dict[int, Before]) -> Tensor:
-        """The model's answers on all its runs: [V, B, H]."""
-        runs = len(self.plan.runs)
-        if y is None:
-            if len(self.plan.y):
-                raise LayoutError("the rules read what the model says", help="rules(x=batch, y=model)")
-            return x.new_zeros((1, x.shape[0], 0))
-        if isinstance(y, Tensor) or not callable(y):
-            return self._shaped(y, x.shape[0], runs)
-        answers = y(model_inputs(self.plan, x, before).flatten(0, 1) if runs > 1 else x)
-        return self._shaped(answers, x.shape[0], runs, stacked=True)
-
-    def _shaped(self, y: Any, batch: int, runs: int, *, stacked: bool = False) -> Tensor:
-        entries = len(self.plan.y)
-        if not isinstance(y, Tensor):
-            received = type(y).__name__
-            raise LayoutError("the model's answers must be one tensor", received=received, help="rules(x=batch, y=lambda z: model(z)[0])")
-        count = batch * runs if stacked else batch
-        single = entries == 1
-        if stacked or runs == 1:
-            if y.shape == (count, entries) or (single and y.shape == (count,)):
-                return y.reshape(runs, batch, entries)
-            if not stacked and y.shape == (1, batch, entries):
-                return y
-        elif y.shape == (runs, batch, entries) or (single and y.shape == (runs, batch) and y.shape != (batch, 1)):
-            return y.reshape(runs, batch, entries)
-        elif y.shape == (batch, entries) or (single and y.shape == (batch,)):
-            raise LayoutError(
-                f"some rules compare what the model says on {runs} views of the batch, and y has its answers to one",
-                received=f"shape {list(y.shape)}",
-                help="rules(x=batch, y=model), or y=torch.stack([model(view) for view in rules.views(batch)])",
-            )
-        expected = f"shape [{count}, {entries}]" if stacked or runs == 1 else f"shape [{runs}, {batch}, {entries}]"
-        raise LayoutError("y does not fit its layout", expected=expected, received=f"shape {list(y.shape)}")
-
-    def _inactive(self, codes: set[int], before: set[int]) -> dict[str, str]:
+    def _inactive(self, codes: Collection[int], views: Collection[int]) -> dict[str, str]:
         """Rules (by name) with rows that this call cannot evaluate, and why; warns of each reason once."""
         reasons: dict[str, str] = {}
         for (column, view), rules in self.plan.needs.items():
-            if column >= 0 and self.plan.features[column] < 0 and column not in codes:
-                name = self.pack.manifest.contract.columns[column].source
-                reason = f'needs keys={{"{name}": ...}} (one text or code per row)'
-            elif view >= 0 and view not in before:
-                groups = ", ".join(f'"{group}": ...' for group in self.plan.groups[view])
-                reason = 'needs previous= (the rows before) or previous="above" when the batch is in table order'
-                reason += f", with keys={{{groups}}}" if groups else ""
-            else:
-                continue
-            for rule in rules:
+            reason = why_inactive(self.plan, column, view, codes, views)
+            for rule in rules if reason else ():
                 reasons.setdefault(self.rule_names[rule], reason)
         for reason in sorted(set(reasons.values()) - self._warned):
             self._warned.add(reason)
             names = ", ".join(name for name, why in reasons.items() if why == reason)
             warnings.warn(f"not evaluated: {names}: {reason}", ConstraintWarning, stacklevel=4)
         return reasons
+
+
+def _flat(previous: Previous) -> Previous:
+    return previous.flatten(0, -2) if isinstance(previous, Tensor) and previous.ndim > 2 else previous
+
+
+def _weights(weight: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The weight of each row, [B] or for windows of each step, [B * T]."""
+    if len(shape) == 2 and weight.shape == shape[:1]:
+        return weight.repeat_interleave(shape[1])
+    if weight.shape == shape:
+        return weight.flatten()
+    expected = f"shape {list(shape)}" + (f" or {list(shape[:1])}" if len(shape) == 2 else "")
+    raise LayoutError("sample_weight does not fit the batch", expected=expected, received=f"shape {list(weight.shape)}")

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.plan import ALWAYS, Condition, InputRead, Plan
+from fedkg.constraints.plan import ALWAYS, STEPS, Condition, InputRead, Plan
 from fedkg.constraints.views import Before
 
 NOTHING, ONE, FIRST = 0, 1, 2
-"""Rows of the source block: NaN, ones, the first feature. After F features: Q categories, Q and P flags "at hand", P times F features."""
+"""Rows of the source block: NaN, ones, the first feature. After F features: Q categories, Q and P flags "at hand", P times F features, and
+whether traces are at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,15 @@ def wiring(plan: Plan) -> dict[str, NDArray[np.generic]]:
         feature = plan.features[read.column]
         if read.previous >= 0:
             return NOTHING if feature < 0 else previous + list(plan.groups).index(read.previous) * features + feature
-        return FIRST + features + categories.index(read.column) if read.column in categories else FIRST + feature
+        if read.column in categories:
+            return FIRST + features + categories.index(read.column)
+        return NOTHING if feature < 0 else FIRST + feature
 
     def condition_row(condition: Condition) -> int:
         if condition == ALWAYS:
             return ONE
+        if condition.view == STEPS:
+            return previous + len(plan.groups) * features
         if condition.view >= 0:
             return flags + len(categories) + list(plan.groups).index(condition.view)
         if condition.code < 0 and condition.column in categories:
@@ -73,9 +78,19 @@ def wiring(plan: Plan) -> dict[str, NDArray[np.generic]]:
 
 
 def input_numbers(
-    plan: Plan, wires: Mapping[str, Tensor], x: Tensor, codes: Mapping[int, Tensor], before: Mapping[int, Before], dtype: torch.dtype
+    plan: Plan,
+    wires: Mapping[str, Tensor],
+    x: Tensor,
+    codes: Mapping[int, Tensor],
+    before: Mapping[int, Before],
+    dtype: torch.dtype,
+    *,
+    steps: bool = False,
 ) -> InputNumbers:
-    """The numbers and conditions of a batch x [B, F] whose categories are `codes` (by contract column) or features."""
+    """The numbers and conditions of a batch x [B, F] whose categories are `codes` (by contract column) or features.
+
+    `steps` says whether it is known which rows are the steps of which trace.
+    """
     batch = x.shape[0]
     nothing, one = torch.full((1, batch), torch.nan, dtype=dtype, device=x.device), torch.ones((1, batch), dtype=dtype, device=x.device)
     base = _source(wires, x, dtype)
@@ -92,7 +107,7 @@ def input_numbers(
             blocks.append(torch.where(before[view].known, _source(wires, before[view].features, dtype), torch.nan))
         else:
             blocks.append(nothing.expand(base.shape[0], batch))
-    block = torch.cat(blocks)
+    block = torch.cat([*blocks, one if steps else nothing])
     numbers = block.index_select(0, wires["read_row"])
     if any(read.delta for read in plan.input_reads):
         numbers = numbers + wires["read_delta"].to(dtype)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import assert_never
 
 import torch
 from torch import Tensor
 
-from fedkg.constraints.evaluation import HAIR, Reading, class_margin, compare_margin, evaluate, kleene
+from fedkg.constraints.compound import compound
+from fedkg.constraints.evaluation import HAIR, class_margin, compare_margin, evaluate, kleene
+from fedkg.constraints.reading import Reading
 from fedkg.constraints.structure import reads_inputs_alone_somewhere, reads_output, split_guards
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
+from fedkg.constraints.windows import Truth
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 
 UNREACHABLE = 1e30
 """Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin, finite in float32."""
@@ -79,8 +83,12 @@ def _missing(formula: Formula, positive: bool, reading: Reading, temperature: fl
         case Implies():
             parts = [(formula.antecedent, not positive), (formula.consequent, positive)]
             return _joined(parts, not positive, reading, temperature)
-        case CategoryIs():
-            raise AssertionError("a category is an input")
+        case AtLeast() | Temporal() | Until() | Initially():
+            truth = Truth(edge=UNREACHABLE, zero_is_low=True, temperature=temperature)
+            return compound(formula, positive, reading, truth, lambda arg, sign, own: _missing(arg, sign, own, temperature))
+        case CategoryIs() | Known():
+            raise AssertionError("no output is read here")
+    assert_never(formula)
 
 
 def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: Reading, temperature: float | None) -> Tensor:

@@ -1,7 +1,7 @@
 """A pack bound to layouts: where in somebody's tensors every number stands that the rules read.
 
-Letters: R rows of a bank, N distinct numbers that the rules read of one sample (inputs and outputs apart), D conditions, F features, H
-outputs. Nothing here needs torch; the module turns the arrays into buffers.
+Letters: R rows of a bank, M members of their sets, N distinct numbers that the rules read of one sample (inputs and outputs apart), D
+conditions, F features, H outputs. Nothing here needs torch; the module turns the arrays into buffers.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.layout import InputLayout, Output, OutputLayout
-from fedkg.constraints.structure import largest, reads_output
+from fedkg.constraints.reads import Cell, Index, TableReads, bank_reads
+from fedkg.constraints.structure import is_temporal, largest, reads_output
 from fedkg.errors import LayoutError
 from fedkg.nearest import nearest
-from fedkg.pack.bank import Bank
+from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.contract import Column, DataContract
 from fedkg.pack.formulas import Compare, Formula
 from fedkg.pack.pack import Pack
-from fedkg.pack.validate import atoms, used_slots
-
-Index = NDArray[np.int64]
+from fedkg.pack.walk import everywhere
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,7 +43,10 @@ class OutputRead:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Condition:
-    """What a sample must fulfil for a bank row to apply: column `column` has code `code`; with code -1: the column, or view, is at hand."""
+    """What a sample must fulfil for a bank row to apply: column `column` has code `code`; with code -1: the column, or view, is at hand.
+
+    The view `STEPS` is at hand where the call tells which samples are the steps of which trace.
+    """
 
     column: int = -1
     code: int = -1
@@ -52,6 +54,22 @@ class Condition:
 
 
 ALWAYS = Condition()
+STEPS = -2
+"""Stands for a view where rules need traces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemberPlan:
+    """The sets of one member table of a bank, its M members pointing into the numbers read; fields as in `BankPlan` and `MemberTable`."""
+
+    parent: int
+    offsets: Index
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    input_index: Index
+    output_index: Index
+    params: NDArray[np.float64]
+    wild: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,6 +82,8 @@ class BankPlan:
         params: float64 [p, R]. quick: while no slot exceeds it in absolute value, nothing can be unknown or overflow (-1: something may).
         wild: some parameter is not a finite number.
         first: position of the bank's first row among all rows of the pack.
+        temporal: verdicts depend on other steps of a trace.
+        members: the sets that the skeleton ranges over.
     """
 
     skeleton: Formula
@@ -77,6 +97,8 @@ class BankPlan:
     wild: bool
     first: int
     touches_output: bool
+    temporal: bool
+    members: tuple[MemberPlan, ...]
 
     @property
     def rows(self) -> int:
@@ -91,9 +113,10 @@ class Plan:
     Attributes:
         runs: the contract views on which the model must run, base first.
         features: for each contract column that inputs read or conditions ask for, its position among the F features; -1 for a category that
-            comes as a key instead.
+            comes as a key instead, and for an output of which no feature holds the past.
         raised_features: for each run the feature that it raises, or -1.
-        needs: per (key column, -1) and (-1, view of kind "previous"), the rules (positions) with rows that need it to be at hand.
+        needs: per (column, -1) that may be missing, (-1, view of kind "previous") and (-1, STEPS), the rules (positions) with rows that
+            need it to be at hand.
         groups: for each view of kind "previous" that is read, the headers of its group (none: the whole table is one group).
     """
 
@@ -114,24 +137,24 @@ class Plan:
 def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
     """The plan of a pack under two layouts. Raises LayoutError when something that the rules read has no place in them."""
     contract = pack.manifest.contract
-    reads = [_bank_reads(bank) for bank in pack.banks]
-    pairs = sorted({pair for read in reads for pair in zip(read[1].ravel().tolist(), read[2].ravel().tolist(), strict=True)})
-    output = [column.role == "output" for column in contract.columns]
-    runs = (0, *sorted({view for view, column in pairs if output[column] and view != 0}))
-    conditions_of = [_conditions(bank, read, contract) for bank, read in zip(pack.banks, reads, strict=True)]
+    reads = [bank_reads(bank, contract) for bank in pack.banks]
+    cells = sorted({cell for bank in reads for table in bank for cell in table.cells()})
+    runs = (0, *sorted({view for view, _, output in cells if output and view != 0}))
+    keys = {int(key) for bank in pack.banks for key in np.unique(bank.keys) if key >= 0}
+    features = _find_features(contract, {column for _, column, output in cells if not output} | keys, x)
+    entries = _find_outputs(contract, {column for _, column, output in cells if output}, y)
+    missing = {column for column, place in features.items() if place < 0 or contract.columns[column].type == "category"}
+    conditions_of = [_conditions(bank, read, contract, missing) for bank, read in zip(pack.banks, reads, strict=True)]
     conditions = tuple(sorted({c for rows in conditions_of for row in rows for c in row} | {ALWAYS}))
-    wanted = {column for _, column in pairs if not output[column]} | {c.column for c in conditions if c.column >= 0}
-    features = _find_features(contract, wanted, x)
-    entries = _find_outputs(contract, {column for _, column in pairs if output[column]}, y)
-    input_at = {pair: _input_read(contract, *pair) for pair in pairs if not output[pair[1]]}
-    output_at = {pair: OutputRead(runs.index(pair[0]), entries[pair[1]]) for pair in pairs if output[pair[1]]}
+    input_at = {cell: _input_read(contract, *cell[:2]) for cell in cells if not cell[2]}
+    output_at = {cell: OutputRead(runs.index(cell[0]), entries[cell[1]]) for cell in cells if cell[2]}
     input_reads, output_reads = tuple(sorted(set(input_at.values()))), tuple(sorted(set(output_at.values())))
-    where = {pair: input_reads.index(read) for pair, read in input_at.items()}
-    where |= {pair: output_reads.index(read) for pair, read in output_at.items()}
+    where = {cell: input_reads.index(read) for cell, read in input_at.items()}
+    where |= {cell: output_reads.index(read) for cell, read in output_at.items()}
     banks: list[BankPlan] = []
     for bank, read, rows in zip(pack.banks, reads, conditions_of, strict=True):
-        banks.append(_bank_plan(bank, read, where, output, _condition_index(rows, conditions), sum(b.rows for b in banks)))
-    used_views = {view for view, _ in pairs}
+        banks.append(_bank_plan(bank, read, where, _condition_index(rows, conditions), sum(b.rows for b in banks)))
+    used_views = {view for view, _, _ in cells}
     return Plan(
         pack=pack,
         x=x,
@@ -150,16 +173,12 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
 
 def _groups(contract: DataContract, view: int) -> tuple[str, ...]:
     """The headers that tell groups apart in a view that looks back: its own, and that of the trace."""
-    return tuple(dict.fromkeys((*contract.views[view].groups, *(() if contract.trace is None else (contract.trace,)))))
+    return tuple(dict.fromkeys((*contract.views[view].groups, *trace_groups(contract))))
 
 
-Reads = tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]
-
-
-def _bank_reads(bank: Bank) -> Reads:
-    """The slots that the skeleton reads, and for each the view and column of every row: [slots, R] twice."""
-    used = tuple(sorted(used_slots(bank.skeleton)))
-    return used, bank.views[:, used].T.astype(np.int64), bank.slots[:, used].T.astype(np.int64)
+def trace_groups(contract: DataContract) -> tuple[str, ...]:
+    """The headers that tell traces apart."""
+    return () if contract.trace is None else (contract.trace,)
 
 
 def _input_read(contract: DataContract, view: int, column: int) -> InputRead:
@@ -169,21 +188,31 @@ def _input_read(contract: DataContract, view: int, column: int) -> InputRead:
     return InputRead(column, delta=reading.delta if reading.kind == "raised" and reading.column == column else 0.0)
 
 
-def _conditions(bank: Bank, read: Reads, contract: DataContract) -> list[list[Condition]]:
-    """Per bank row, what a sample must fulfil: its keys, and that what it reads beyond plain features is at hand."""
-    previous = {v for v, view in enumerate(contract.views) if view.kind == "previous"}
-    categories = {c for c, column in enumerate(contract.columns) if column.type == "category"}
+def _conditions(bank: Bank, reads: Sequence[TableReads], contract: DataContract, missing: set[int]) -> list[list[Condition]]:
+    """Per bank row, what a sample must fulfil: its keys, and that what it and its members read beyond plain features is at hand.
+
+    `missing` are the columns that may not be.
+    """
+    looks_back = np.array([view.kind == "previous" for view in contract.views], dtype=np.bool_)
+    uncertain = np.zeros(len(contract.columns), dtype=np.bool_)
+    uncertain[sorted(missing)] = True
     rows: list[list[Condition]] = [[] for _ in range(bank.rows)]
     for keys, codes in zip(bank.keys.T.tolist(), bank.codes.T.tolist(), strict=True):
         for row, key, code in zip(rows, keys, codes, strict=True):
             if key >= 0:
                 row.append(Condition(column=key, code=code))
-    for views, columns in zip(read[1].tolist(), read[2].tolist(), strict=True):
-        for row, view, column in zip(rows, views, columns, strict=True):
-            if view in previous and Condition(view=view) not in row:
-                row.append(Condition(view=view))
-            if column in categories and Condition(column=column) not in row:
-                row.append(Condition(column=column))
+    for read in reads:
+        data = ~np.array(read.output, dtype=np.bool_)[:, None]
+        for which, of_view in ((looks_back[read.views], True), (uncertain[read.columns] & data, False)):
+            for slot, member in np.argwhere(which).tolist():
+                view, column = int(read.views[slot, member]), int(read.columns[slot, member])
+                condition = Condition(view=view) if of_view else Condition(column=column)
+                row = rows[int(read.root[member])]
+                if condition not in row:
+                    row.append(condition)
+    if is_temporal(bank.skeleton):
+        for row in rows:
+            row.append(Condition(view=STEPS))
     return rows
 
 
@@ -205,43 +234,64 @@ def _condition_index(rows: Sequence[Sequence[Condition]], conditions: Sequence[C
     return index
 
 
-def _bank_plan(
-    bank: Bank, read: Reads, where: dict[tuple[int, int], int], output: Sequence[bool], conditions: Index, first: int
-) -> BankPlan:
-    used, views, columns = read
-    index = np.array(
-        [[where[pair] for pair in zip(v, c, strict=True)] for v, c in zip(views.tolist(), columns.tolist(), strict=True)], dtype=np.int64
-    ).reshape(len(used), bank.rows)
-    is_output = [bool(bank.rows) and output[columns[i, 0]] for i in range(len(used))]
-    params = np.ascontiguousarray(bank.params.T, dtype=np.float64)
-    wild = not bool(np.isfinite(params).all())
+def _bank_plan(bank: Bank, reads: Sequence[TableReads], where: dict[Cell, int], conditions: Index, first: int) -> BankPlan:
+    inputs, outputs = reads[0].slots
+    input_index, output_index = reads[0].index(where)
+    params, wild = _numbers(bank.params)
     return BankPlan(
         skeleton=bank.skeleton,
-        inputs=tuple(slot for slot, out in zip(used, is_output, strict=True) if not out),
-        outputs=tuple(slot for slot, out in zip(used, is_output, strict=True) if out),
-        input_index=index[[not out for out in is_output]],
-        output_index=index[is_output],
+        inputs=inputs,
+        outputs=outputs,
+        input_index=input_index,
+        output_index=output_index,
         conditions=conditions,
-        params=np.where(np.isfinite(params), params, np.nan),
+        params=params,
         quick=-1.0 if wild else _quick(bank),
         wild=wild,
         first=first,
         touches_output=reads_output(bank.skeleton),
+        temporal=is_temporal(bank.skeleton),
+        members=tuple(_member_plan(table, read, where) for table, read in zip(bank.members, reads[1:], strict=True)),
     )
+
+
+def _member_plan(table: MemberTable, read: TableReads, where: dict[Cell, int]) -> MemberPlan:
+    inputs, outputs = read.slots
+    input_index, output_index = read.index(where)
+    params, wild = _numbers(table.params)
+    return MemberPlan(
+        parent=table.parent,
+        offsets=table.offsets.astype(np.int64),
+        inputs=inputs,
+        outputs=outputs,
+        input_index=input_index,
+        output_index=output_index,
+        params=params,
+        wild=wild,
+    )
+
+
+def _numbers(params: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
+    """Parameters [R, p] as [p, R], NaN for what is no finite number; and whether there is such a one."""
+    turned = np.ascontiguousarray(params.T, dtype=np.float64)
+    wild = not bool(np.isfinite(turned).all())
+    return np.where(np.isfinite(turned), turned, np.nan), wild
 
 
 def _quick(bank: Bank) -> float:
     """The largest power of ten that all slots may have, so that no number met stays not far below the largest of float32."""
     bounds = dict(enumerate(np.abs(bank.params).max(axis=0, initial=0.0).tolist()))
-    smallest_scale = min(
-        (bank.params[:, atom.scale].min(initial=1.0) for atom in atoms(bank.skeleton) if isinstance(atom, Compare)), default=1.0
-    )
+    scales = [part.scale for table, part in everywhere(bank.skeleton) if table < 0 and isinstance(part, Compare)]
+    smallest_scale = min((bank.params[:, scale].min(initial=1.0) for scale in scales), default=1.0)
     limit = 1e28 * min(1.0, float(smallest_scale))
     return next((m for m in (1e15, 1e12, 1e9, 1e7, 1e6, 1e5, 1e4, 1e3) if largest(bank.skeleton, m, bounds) < limit), -1.0)
 
 
 def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout) -> dict[int, int]:
-    """Position among the features of each wanted column: by its name, else by its table header; categories may be missing (keys)."""
+    """Position among the features of each wanted column: by its name, else by its table header.
+
+    Categories may be missing (they may come as keys), and so may outputs (then nobody knows their past).
+    """
     places = {name: i for i, name in enumerate(x.names)}
     found: dict[int, int] = {}
     missing: list[Column] = []
@@ -249,7 +299,7 @@ def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout
         entry = contract.columns[column]
         place = places.get(entry.name, places.get(entry.source, -1))
         found[column] = place
-        if place < 0 and entry.type != "category":
+        if place < 0 and entry.type != "category" and entry.role == "input":
             missing.append(entry)
     if missing:
         raise LayoutError(

@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.banks import BankTensors
-from fedkg.constraints.evaluation import Reading, evaluate, evaluate_term
+from fedkg.constraints.evaluation import evaluate, evaluate_term
 from fedkg.constraints.numbers import InputNumbers, percent
 from fedkg.constraints.plan import Plan
-from fedkg.constraints.structure import reads_output, sides, term_reads_output
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
-from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.validate import subterms
+from fedkg.constraints.reading import Reading
+from fedkg.constraints.structure import reads_output, term_reads_output
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.walk import everywhere, sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def find_bounds(plan: Plan) -> Bounds:
     left_out: set[int] = set()
     for planned, bank in zip(plan.banks, plan.pack.banks, strict=True):
         bounds: list[Bound] = []
-        whole = not planned.touches_output or _collect(planned.skeleton, True, (), bounds)
+        whole = not planned.touches_output or (not planned.temporal and _collect(planned.skeleton, True, (), bounds))
         own = all(plan.runs[plan.output_reads[i].run] == 0 for i in planned.output_index.ravel().tolist())
         found.append(tuple(bounds) if own else ())
         if planned.touches_output and not (whole and own):
@@ -89,7 +90,7 @@ def _collect(formula: Formula, positive: bool, guards: tuple[Formula, ...], foun
             if slot is not None:
                 found.append(Bound(formula, positive, slot, guards))
             return slot is not None
-        case ClassIn() | CategoryIs():
+        case ClassIn() | CategoryIs() | Known() | AtLeast() | Temporal() | Until() | Initially():
             return False
         case Not():
             return _collect(formula.arg, not positive, guards, found)
@@ -116,7 +117,8 @@ def _collect(formula: Formula, positive: bool, guards: tuple[Formula, ...], foun
 
 def _bounded_slot(atom: Compare, positive: bool) -> int | None:
     """The one output slot that the comparison is affine in and bounds to an interval."""
-    slots = [part for side in sides(atom) for part in subterms(side) if isinstance(part, Slot) and part.role == "output"]
+    parts = [part for side in sides(atom) for _, part in everywhere(side)]
+    slots = [part for part in parts if isinstance(part, Slot) and part.role == "output"]
     convex = atom.op in ("le", "lt") or (atom.op == "eq") == positive
     affine = all(_affine_in_output(side) for side in sides(atom))
     on_a_side = atom.tolerance is None or not term_reads_output(atom.tolerance)
@@ -135,7 +137,7 @@ def _affine_in_output(term: Term) -> bool:
             return _affine_in_output(term.arg)
         case Quotient():
             return _affine_in_output(term.numerator) and not term_reads_output(term.denominator)
-        case Param() | Power() | Call():
+        case Param() | Power() | Call() | Reduce() | Choose() | Coalesce():
             return False
     assert_never(term)
 
@@ -156,7 +158,7 @@ def _slope(term: Term, reading: Reading) -> Tensor | float:
             return slope
         case Quotient():
             return _slope(term.numerator, reading) / evaluate_term(term.denominator, reading)
-        case Param() | Power() | Call():
+        case Param() | Power() | Call() | Reduce() | Choose() | Coalesce():
             raise AssertionError(term.kind)
     assert_never(term)
 

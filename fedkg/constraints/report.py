@@ -1,10 +1,11 @@
 """What the rules say of one batch. Nothing is computed before it is asked for, and nothing twice.
 
-Letters: B batch, R rows of the pack (banks in pack order).
+Letters: B batch, T steps of a window, N rows of the batch (B, or B * T), R rows of the pack (banks in pack order).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,28 +14,84 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.evaluated import Evaluated
-from fedkg.constraints.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.total import total_penalty
 from fedkg.errors import MissingExtra
-from fedkg.pack.formulas import Implies
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class ConstraintReport:
-    """The verdict of every constraint on every row of a batch, and the penalty to train with."""
+class _Each:
+    """The verdict of every constraint on every row of a batch, each [N, R]."""
 
     def __init__(self, evaluated: Evaluated) -> None:
         self._of = evaluated
 
+    @cached_property
+    def penalties(self) -> Tensor:
+        of = self._of
+        return self._joined([of.penalties(bank, rows, of.inputs, of.outputs) for bank in of.banks for rows in bank.chunks(of.batch)])
+
+    @cached_property
+    def robustness(self) -> Tensor:
+        of = self._of
+        return self._joined([of.robustness(bank, rows) for bank in of.banks for rows in bank.chunks(of.batch)])
+
+    @cached_property
+    def applicable(self) -> Tensor:
+        return self._joined([self._of.applies(bank, slice(0, bank.rows)) for bank in self._of.banks], torch.bool)
+
+    @cached_property
+    def counted(self) -> Tensor:
+        of = self._of
+        return self._joined([of.counted(bank, rows) for bank in of.banks for rows in bank.chunks(of.batch)], torch.bool)
+
+    @cached_property
+    def verdicts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Satisfied, violated, fired."""
+        parts: list[list[Tensor]] = [[], [], []]
+        with torch.no_grad():
+            for bank in self._of.banks:
+                for rows in bank.chunks(self._of.batch):
+                    values, applies, fired = self._of.verdicts(bank, rows)
+                    for part, verdict in zip(parts, (applies & (values >= 0), applies & (values < 0), fired), strict=True):
+                        part.append(verdict)
+        satisfied, violated, fired = (self._joined(part, torch.bool) for part in parts)
+        return satisfied, violated, fired
+
+    def _joined(self, parts: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
+        """Parts [r, N] as one tensor [N, R]."""
+        empty = self._of.inputs.new_zeros((0, self._of.batch), dtype=dtype or self._of.inputs.dtype)
+        return torch.cat([empty, *parts]).T
+
+
+class ConstraintReport:
+    """The verdict of every constraint on every row of a batch, and the penalty to train with.
+
+    For a batch of windows a constraint is judged once for each window: at all steps where it applies and is known, for it is to hold at
+    every step; one that begins with `initially` at the first. `at_steps` is the same report with every step by itself: [B, T, R] wherever
+    [B, R] stands here.
+    """
+
+    def __init__(self, evaluated: Evaluated, each: _Each | None = None) -> None:
+        self._of = evaluated
+        self._each = _Each(evaluated) if each is None else each
+        self._shape = evaluated.shape
+        self._whole = len(evaluated.shape) == 2 and each is None
+
     def __repr__(self) -> str:
-        return f"ConstraintReport({self._of.batch} rows, {self._of.pack.rows} constraints of {len(self._of.pack.manifest.rules)} rules)"
+        size = f"{self._shape[0]} windows of {self._shape[1]} steps" if len(self._shape) == 2 else f"{self._of.batch} rows"
+        return f"ConstraintReport({size}, {self._of.pack.rows} constraints of {len(self._of.pack.manifest.rules)} rules)"
+
+    @property
+    def at_steps(self) -> ConstraintReport:
+        """The report in which every step of a window stands by itself; of a batch of rows the report itself."""
+        return ConstraintReport(self._of, self._each) if self._whole else self
 
     @property
     def outputs(self) -> Tensor:
-        """What the model said of the batch itself, [B, H], as it said it: the task's loss needs no second run."""
-        return self._of.answers
+        """What the model said of the batch itself, [B, H] or [B, T, H], as it said it: the task's loss needs no second run."""
+        return self._of.answers.reshape(*self._shape, self._of.answers.shape[1])
 
     @property
     def inactive(self) -> Mapping[str, str]:
@@ -51,8 +108,8 @@ class ConstraintReport:
         """How much is missing, a differentiable number >= 0.
 
         The sum over rules of ``weight * mean(penalties)``, the mean over all (constraint, row) pairs where a constraint of the rule
-        applies, each with its sample's weight. Rules over inputs alone add nothing. It can be differentiated once; sum `penalties` for
-        more.
+        applies, each with its sample's weight. Rules over inputs alone add nothing. In windows the rows are all their steps, and a
+        constraint over time counts where it is known. It can be differentiated once; sum `penalties` for more.
         """
         return total_penalty(self._of)
 
@@ -61,49 +118,59 @@ class ConstraintReport:
         """Per row and constraint, [B, R]: the hinge of its scaled robustness; 0 where it holds, is unknown or does not apply.
 
         Each comparison's margin is divided by its scale; what reads inputs alone counts as true or false, so that the gradient goes to
-        the model even where a guard holds by a hair; 0 where the model cannot change the verdict.
+        the model even where a guard holds by a hair; 0 where the model cannot change the verdict. For a window the mean over the steps
+        that are `counted`.
         """
-        of = self._of
-        return self._joined([of.penalties(bank, rows, of.inputs, of.outputs) for bank in of.banks for rows in bank.chunks(of.batch)])
+        each = self._laid(self._each.penalties)
+        if not self._whole:
+            return each
+        counted = self._laid(self._each.counted).sum(dim=1)
+        return each.sum(dim=1) / counted.clamp(min=1)
+
+    @cached_property
+    def counted(self) -> Tensor:
+        """Bool [B, R]: the pairs over which the penalty's means are taken: the constraint applies and, if it is over time, is known."""
+        return self._any(self._each.counted)
 
     @cached_property
     def robustness(self) -> Tensor:
         """How far each constraint is from violated, [B, R], in source units (negative: how far from satisfied); NaN where unknown or not
-        applicable. Exact, and differentiable when the model's answers are.
+        applicable. Exact, and differentiable when the model's answers are. Of a window the least of its steps.
         """
-        parts = []
-        for bank in self._of.banks:
-            for rows in bank.chunks(self._of.batch):
-                values = reported(bank.skeleton, evaluate(bank.skeleton, self._of.reading(bank, rows)))
-                applies = bank.applies(rows, self._of.met)
-                values = values.expand(rows.stop - rows.start, self._of.batch)
-                parts.append(values if applies is None else torch.where(applies, values, torch.nan))
-        return self._joined(parts)
+        each = self._laid(self._each.robustness)
+        if not self._whole:
+            return each
+        unknown = torch.isnan(each)
+        least = torch.where(unknown, math.inf, each).amin(dim=1)
+        return torch.where(unknown.all(dim=1), math.nan, least)
 
-    @property
+    @cached_property
     def satisfied(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row and holds."""
-        return self._verdicts[0]
+        """Bool [B, R]: the constraint applies to the row and holds; in a window at every step where it applies and is known."""
+        return self._any(self._each.verdicts[0]) & ~self.violated if self._whole else self._laid(self._each.verdicts[0])
 
-    @property
+    @cached_property
     def violated(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row and does not hold; a strict comparison that misses by nothing is violated."""
-        return self._verdicts[1]
+        """Bool [B, R]: the constraint applies to the row and does not hold; a strict comparison that misses by nothing is violated.
+
+        Of a window: at some step.
+        """
+        return self._any(self._each.verdicts[1])
 
     @cached_property
     def unknown(self) -> Tensor:
-        """Bool [B, R]: the constraint applies to the row, and a missing value leaves its verdict open."""
+        """Bool [B, R]: the constraint applies to the row, and a missing value leaves its verdict open; in a window at all such steps."""
         return self.applicable & ~self.satisfied & ~self.violated
 
     @cached_property
     def applicable(self) -> Tensor:
-        """Bool [B, R]: the row has the categories that the constraint asks for."""
-        return self._joined([self._of.applies(bank, slice(0, bank.rows)) for bank in self._of.banks], torch.bool)
+        """Bool [B, R]: the row has the categories that the constraint asks for; a window has some such step."""
+        return self._any(self._each.applicable)
 
-    @property
+    @cached_property
     def fired(self) -> Tensor:
-        """Bool [B, R]: applicable and, for a constraint of the form if-then, its antecedent holds."""
-        return self._verdicts[2]
+        """Bool [B, R]: applicable and, for a constraint of the form if-then, its antecedent holds; in a window at some step."""
+        return self._any(self._each.verdicts[2])
 
     @cached_property
     def violation_rate(self) -> float:
@@ -115,52 +182,43 @@ class ConstraintReport:
         """The share of violated among known verdicts of each rule; NaN for a rule with none."""
         names = [rule.name for rule in self._of.pack.manifest.rules]
         zeros = torch.zeros(len(names), dtype=torch.float64, device=self.rule_index.device)
-        violated = zeros.index_add(0, self.rule_index, self.violated.sum(0).double())
-        known = violated.index_add(0, self.rule_index, self.satisfied.sum(0).double())
+        violated = zeros.index_add(0, self.rule_index, self.violated.flatten(0, -2).sum(0).double())
+        known = violated.index_add(0, self.rule_index, self.satisfied.flatten(0, -2).sum(0).double())
         return dict(zip(names, (violated / known).tolist(), strict=True))
 
     def violations(self) -> pd.DataFrame:
-        """One row per violation: rule, entity, row (position in the batch), robustness, unit, title. Raises MissingExtra without pandas."""
+        """One row per violation: rule, entity, row (position in the batch), robustness, unit, title.
+
+        Of windows one per step: `row` is the window, and `step` the step in it. Raises MissingExtra without pandas.
+        """
         try:
             import pandas as pd
         except ImportError as error:
             raise MissingExtra("violations() as a data frame", "torch") from error
         manifest, banks = self._of.pack.manifest, self._of.pack.banks
-        row, column = (index.tolist() for index in torch.nonzero(self.violated, as_tuple=True))
+        row, column = (index.tolist() for index in torch.nonzero(self._each.verdicts[1], as_tuple=True))
         entity = [int(i) for bank in banks for i in bank.entity]
         unit = [int(i) for bank in banks for i in bank.unit]
         rule = self.rule_index.tolist()
+        places = {"row": row}
+        if len(self._shape) == 2:
+            places = {"row": [r // self._shape[1] for r in row], "step": [r % self._shape[1] for r in row]}
         return pd.DataFrame(
             {
                 "rule": [manifest.rules[rule[c]].name for c in column],
                 "entity": [manifest.entities[entity[c]] for c in column],
-                "row": row,
-                "robustness": self.robustness.detach()[row, column].tolist(),
+                **places,
+                "robustness": self._each.robustness.detach()[row, column].tolist(),
                 "unit": [manifest.units[unit[c]] for c in column],
                 "title": [manifest.rules[rule[c]].title for c in column],
             }
         )
 
-    @cached_property
-    def _verdicts(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Satisfied, violated, fired: bool [B, R]."""
-        parts: list[list[Tensor]] = [[], [], []]
-        with torch.no_grad():
-            for bank in self._of.banks:
-                for rows in bank.chunks(self._of.batch):
-                    reading, fired = self._of.reading(bank, rows), None
-                    if isinstance(bank.skeleton, Implies):
-                        values, fired = evaluate_implication(bank.skeleton, reading)
-                    else:
-                        values = evaluate(bank.skeleton, reading)
-                    applies = self._of.applies(bank, rows)
-                    verdicts = (applies & (values >= 0), applies & (values < 0), applies if fired is None else applies & fired)
-                    for part, verdict in zip(parts, verdicts, strict=True):
-                        part.append(verdict)
-        satisfied, violated, fired = (self._joined(part, torch.bool) for part in parts)
-        return satisfied, violated, fired
+    def _laid(self, each: Tensor) -> Tensor:
+        """Values [N, R] as [B, R], or for windows [B, T, R]."""
+        return each.reshape(*self._shape, each.shape[1]) if len(self._shape) == 2 else each
 
-    def _joined(self, parts: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
-        """Parts [r, B] as one tensor [B, R]."""
-        empty = self._of.inputs.new_zeros((0, self._of.batch), dtype=dtype or self._of.inputs.dtype)
-        return torch.cat([empty, *parts]).T
+    def _any(self, each: Tensor) -> Tensor:
+        """Bool [N, R] by row, or for a window as a whole whether at some step."""
+        laid = self._laid(each)
+        return laid.any(dim=1) if self._whole else laid

@@ -1,5 +1,8 @@
 """How often each constraint is violated by many models' answers on one probe set: what a server scores its clients by.
 
+A probe set has rows, no traces: constraints over time are not scored. They apply to no row of it, like those about categories that it
+lacks.
+
 Letters: K clients, P rows of the probe set, V runs of the model, H outputs, M constraints that touch an output (the others say nothing of a
 model), U distinct ones among them.
 
@@ -80,7 +83,7 @@ class Probe:
         self.rows = int(x.shape[0])
         codes = key_codes(module.plan, keys or {}, self.rows, x.device)
         self._numbers = input_numbers(module.plan, module.wires, x, codes, self._before, self._dtype)
-        self.inactive = report.inactive
+        self.inactive = {**report.inactive, **_over_time(module)}
         scored = [bank for bank in module.banks if bank.touches_output and bank.rows]
         none = torch.zeros(0, dtype=torch.int64, device=x.device)
         self.rule = torch.cat([none, *(bank.rule for bank in scored)])
@@ -125,6 +128,9 @@ class Probe:
 
     def _group(self, bank: BankTensors) -> _Group:
         guards, rest = split_guards(bank.skeleton)
+        if bank.temporal:
+            nowhere = torch.zeros((bank.rows, self.rows), device=self._numbers.met.device)
+            return _Group(bank=bank, rest=rest, distinct=nowhere[:0, 0].long(), sizes=[], ends=[], open=nowhere, place=nowhere[:, 0].long())
         numbers, met = self._numbers.numbers, self._numbers.met
         outputs = numbers.new_zeros((len(self._module.plan.output_reads), self.rows))
         opened = []
@@ -136,8 +142,10 @@ class Probe:
                 mask = mask & (evaluate(guard, reading) >= 0)
             opened.append(mask.to(torch.float32))
         used = used_slots(rest)
+        alone = torch.arange(bank.rows, device=numbers.device)[None].double()[: bool(bank.members)]  # rows with sets share nothing
         key = torch.cat(
             [
+                alone,
                 bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]].double(),
                 bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]].double(),
                 torch.nan_to_num(bank.params[sorted(used_params(rest)), :, 0], nan=torch.inf),
@@ -168,6 +176,11 @@ class Probe:
         violated, counts = [], []
         for group in self._groups:
             careful = not largest <= group.bank.quick
+            if group.bank.temporal:
+                nothing = group.open.new_zeros(clients, group.bank.rows)
+                violated.append(nothing)
+                counts.append(nothing)
+                continue
             parts = [self._distinct(group, part, inputs, outputs, broken, careful=careful) for part in _parts(group, inputs.shape[1])]
             violated.append(torch.cat([part[0] for part in parts])[group.place].T)
             fired = [group.open.sum(dim=1)[:, None].expand(-1, clients)] if parts[0][1] is None else [part[1] for part in parts]
@@ -178,8 +191,9 @@ class Probe:
         self, group: _Group, part: slice, inputs: Tensor, outputs: Tensor, broken: Tensor, *, careful: bool
     ) -> tuple[Tensor, Tensor | None]:
         """For all constraints that some distinct ones stand for, [m, k]: violated rows and (for implications left) rows that fire."""
-        rows = group.distinct[part]
-        shape = (rows.shape[0], inputs.shape[1])
+        distinct = group.distinct[part]
+        shape = (distinct.shape[0], inputs.shape[1])
+        rows = slice(part.start, part.start + shape[0]) if group.bank.members else distinct
         reading = group.bank.reading(rows, inputs, outputs, careful=careful)
         if not isinstance(group.rest, Implies):
             values = evaluate(group.rest, reading).expand(shape)
@@ -189,9 +203,16 @@ class Probe:
         return _masked_sums(group, part, hits), _masked_sums(group, part, fired.expand(shape).reshape(hits.shape) | hits)
 
 
+def _over_time(module: ConstraintModule) -> dict[str, str]:
+    """Rules (by name) that a probe set of rows cannot score, and why."""
+    rules = {rule for bank in module.banks if bank.temporal for rule in bank.rule.tolist()}
+    return {module.rule_names[rule]: "is judged over time; a probe set has rows, no traces" for rule in sorted(rules)}
+
+
 def _parts(group: _Group, width: int) -> list[slice]:
     """The distinct constraints in runs of about `CHUNK` numbers; one empty run when there are none."""
-    step = max(1, CHUNK // max(1, width))
+    members = int(group.bank.load[-1]) // max(1, group.bank.rows)
+    step = max(1, CHUNK // max(1, width * members))
     return [slice(start, start + step) for start in range(0, max(1, len(group.sizes)), step)]
 
 

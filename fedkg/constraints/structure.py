@@ -8,30 +8,27 @@ from functools import lru_cache
 from typing import assert_never
 
 from fedkg.constraints.powers import is_multiplication
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or
-from fedkg.pack.terms import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.validate import atoms, subterms, term_children
-
-Atom = Compare | ClassIn | CategoryIs
+from fedkg.pack import walk
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.walk import atoms, everywhere, sides, subterms, term_children
 
 
 def term_reads_output(term: Term) -> bool:
-    """Whether an output slot stands in the term."""
-    return any(isinstance(part, Slot) and part.role == "output" for part in subterms(term))
-
-
-def sides(atom: Compare) -> tuple[Term, ...]:
-    """The two or three terms of a comparison."""
-    return (atom.left, atom.right) if atom.tolerance is None else (atom.left, atom.right, atom.tolerance)
+    """Whether an output slot stands in the term, or in a term over members inside it."""
+    return walk.reads_output(term)
 
 
 @lru_cache(maxsize=4096)
 def reads_output(formula: Formula) -> bool:
     """Whether an output slot stands anywhere in the formula: only then can a model change its verdict."""
-    for atom in atoms(formula):
-        if isinstance(atom, ClassIn) or (isinstance(atom, Compare) and any(term_reads_output(side) for side in sides(atom))):
-            return True
-    return False
+    return walk.reads_output(formula)
+
+
+@lru_cache(maxsize=4096)
+def is_temporal(formula: Formula) -> bool:
+    """Whether the verdict on a row depends on other steps of its trace."""
+    return walk.is_temporal(formula)
 
 
 @lru_cache(maxsize=4096)
@@ -64,7 +61,7 @@ def has_constant_slope(atom: Compare) -> bool:
 
 
 def _reads_slot(term: Term) -> bool:
-    return any(isinstance(part, Slot) for part in subterms(term))
+    return any(isinstance(part, Slot | Reduce) for part in subterms(term))
 
 
 def _affine(term: Term) -> bool:
@@ -75,7 +72,7 @@ def _affine(term: Term) -> bool:
             return all(_affine(child) for child in term_children(term))
         case Product():
             return all(_affine(arg) for arg in term.args) and sum(_reads_slot(arg) for arg in term.args) <= 1
-        case Quotient() | Power() | Call():
+        case Quotient() | Power() | Call() | Reduce() | Choose() | Coalesce():
             return False
     assert_never(term)
 
@@ -88,10 +85,14 @@ def has_strict(formula: Formula, positive: bool = True) -> bool:
             return (formula.op in ("lt", "ne")) == positive
         case ClassIn():
             return formula.strict == positive
-        case CategoryIs():
+        case CategoryIs() | Known():
             return False
         case Not():
             return has_strict(formula.arg, not positive)
+        case AtLeast() | Temporal() | Initially():
+            return has_strict(formula.arg, positive)
+        case Until():
+            return has_strict(formula.left, positive) or has_strict(formula.right, positive)
         case And() | Or():
             return any(has_strict(arg, positive) for arg in formula.args)
         case Implies():
@@ -100,7 +101,10 @@ def has_strict(formula: Formula, positive: bool = True) -> bool:
 
 
 def largest(formula: Formula, slot: float, params: Mapping[int, float]) -> float:
-    """A bound on the absolute value of every number met in evaluating the formula; infinite where a term has an edge to its domain.
+    """A bound on the absolute value of every number met in evaluating the formula.
+
+    Infinite where a term has an edge to its domain, and where something may be unknown though all slots are known: beyond the end of a
+    trace, or of an empty set.
 
     Args:
         formula: a skeleton.
@@ -108,9 +112,11 @@ def largest(formula: Formula, slot: float, params: Mapping[int, float]) -> float
         params: bound on the absolute value of each parameter over all rows; NaN or infinite where one of them is.
     """
     worst = slot
-    for atom in atoms(formula):
-        if isinstance(atom, Compare):
-            bounds = [_largest(side, slot, params) for side in sides(atom)]
+    for _, part in everywhere(formula):
+        if isinstance(part, AtLeast | Reduce | Temporal | Until | Initially):
+            return math.inf
+        if isinstance(part, Compare):
+            bounds = [_largest(side, slot, params) for side in sides(part)]
             worst = max(worst, sum(bounds))
     return worst if math.isfinite(worst) else math.inf
 
@@ -137,6 +143,10 @@ def _largest(term: Term, slot: float, params: Mapping[int, float]) -> float:
             return max(1.0, bounds[0]) ** term.exponent if whole and bounds[0] < 1e30 else math.inf
         case Call():
             return max(1.0, *bounds) + 1.0 if term.function in SMOOTH else math.inf
+        case Choose() | Coalesce():
+            return max(bounds)
+        case Reduce():
+            return math.inf
     assert_never(term)
 
 

@@ -95,7 +95,7 @@ def _chunk(of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs:
 def _shares(of: Evaluated) -> list[Tensor | None]:
     """For each bank on outputs what one unit of a row's penalty, summed over the batch, adds to the total: [R].
 
-    A rule's weight divided by the weighted number of (constraint, sample) pairs of it that apply.
+    A rule's weight divided by the weighted number of (constraint, sample) pairs of it that apply (and, over time, are known).
     """
     dtype = of.inputs.dtype
     weight = of.inputs.new_ones(of.batch) if of.sample_weight is None else of.sample_weight.to(of.inputs)
@@ -103,21 +103,23 @@ def _shares(of: Evaluated) -> list[Tensor | None]:
     counts, weights = of.inputs.new_zeros(rules), of.inputs.new_zeros(rules)
     met = of.met.to(dtype) @ weight
     for bank in of.banks:
-        if bank.touches_output:
-            applying = [_applying(bank, rows, of.met, met, weight) for rows in bank.chunks(of.batch)]
+        if bank.touches_output and not of.asleep(bank):
+            applying = [_applying(of, bank, rows, met, weight) for rows in bank.chunks(of.batch)]
             count = torch.cat([counts[:0], *applying]) * bank.weight.to(dtype)
             counts = counts.index_add(0, bank.rule, count)
             weights = weights.index_add(0, bank.rule, bank.weight.to(dtype))
     factor = torch.where(counts > 0, weights / torch.where(counts > 0, counts, 1.0), 0.0)
-    return [factor[bank.rule] * bank.weight.to(dtype) if bank.touches_output else None for bank in of.banks]
+    return [factor[bank.rule] * bank.weight.to(dtype) if bank.touches_output and not of.asleep(bank) else None for bank in of.banks]
 
 
-def _applying(bank: BankTensors, rows: slice, met: Tensor, of_condition: Tensor, weight: Tensor) -> Tensor:
-    """The weight of the samples to which each row applies, [R]."""
+def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor) -> Tensor:
+    """The weight of the samples that count for each row, [R]; steps that are padding have none."""
+    if bank.temporal:
+        return of.counted(bank, rows).to(weight.dtype) @ weight
     conditions = bank.conditions[:, rows]
     if conditions.shape[0] == 0:
         return weight.sum().expand(rows.stop - rows.start)
     if conditions.shape[0] == 1:
         return of_condition[conditions[0]]
-    applies = bank.applies(rows, met)
+    applies = bank.applies(rows, of.met)
     return weight.sum().expand(rows.stop - rows.start) if applies is None else applies.to(weight.dtype) @ weight

@@ -1,11 +1,11 @@
 """The inputs on which a model must run so that rules can compare its answers, and what is known of each row.
 
-Letters: B batch, F features, V runs of the model.
+Letters: B rows of the batch (for windows: all their steps, one after the other), F features, V runs of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.plan import Plan
+from fedkg.constraints.plan import STEPS, Plan, trace_groups
+from fedkg.constraints.traces import Traces, labelled, windows
 from fedkg.errors import LayoutError
 
 Keys = Mapping[str, Any]
@@ -29,6 +30,50 @@ class Before:
 
     features: Tensor
     known: Tensor
+
+
+def flat_keys(keys: Keys, shape: tuple[int, ...]) -> Keys:
+    """Keys of windows, one entry for each window or for each of its steps, as one entry for each step; those of rows as they are."""
+    if len(shape) == 1:
+        return keys
+    return {name: _each_step(name, given, *shape) for name, given in keys.items()}
+
+
+def _each_step(name: str, given: Any, count: int, steps: int) -> Any:
+    if isinstance(given, Tensor):
+        if given.shape == (count, steps):
+            return given.flatten()
+        if given.shape == (count,):
+            return given.repeat_interleave(steps)
+        received = f"shape {list(given.shape)}"
+    elif isinstance(given, str):
+        received = repr(given)
+    else:
+        rows = [[entry] * steps if isinstance(entry, str) or not hasattr(entry, "__len__") else list(entry) for entry in given]
+        if len(rows) == count and all(len(row) == steps for row in rows):
+            return [text for row in rows for text in row]
+        received = f"{len(rows)} entries"
+    raise LayoutError(
+        f"key `{name}` must have one text or code per window, or per step of each",
+        expected=f"[{count}] or [{count}, {steps}]",
+        received=received,
+    )
+
+
+def traces_of(plan: Plan, shape: tuple[int, ...], x: Tensor, keys: Keys, previous: Previous, weight: Tensor | None) -> Traces | None:
+    """Which rows of the batch are the steps of which trace; None when the call does not tell.
+
+    Args:
+        shape: (B,) for rows, (B, T) for windows, each of which is a trace.
+        weight: [B, T] for windows with padding.
+    """
+    clip = plan.pack.manifest.contract.end == "clip"
+    if len(shape) == 2:
+        return windows(shape[0], shape[1], weight, clip=clip)
+    if not isinstance(previous, str):
+        return None
+    labels = _labels_of(plan, trace_groups(plan.pack.manifest.contract), x, keys, x.new_zeros(x.shape[0], dtype=torch.int64))
+    return None if labels is None else labelled(labels, clip=clip)
 
 
 def codes_of(vocabulary: Sequence[str], texts: Any) -> Tensor:
@@ -57,8 +102,12 @@ def _as_codes(name: str, given: Any, vocabulary: Sequence[str], batch: int) -> T
     return codes
 
 
-def rows_before(plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous) -> Before | None:
-    """The row before each row, in the sense of a view; None when the call does not tell."""
+def rows_before(plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous, traces: Traces | None = None) -> Before | None:
+    """The row before each row, in the sense of a view; None when the call does not tell. In windows it is the step before.
+
+    Args:
+        traces: of a batch of windows; None for rows.
+    """
     if isinstance(previous, Tensor):
         if previous.shape != x.shape:
             raise LayoutError(
@@ -66,17 +115,31 @@ def rows_before(plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous
             )
         known = ~torch.isnan(previous).all(dim=-1)
         return Before(torch.where(known[:, None], previous, x), known)
-    if previous is None:
-        return None
+    groups = plan.groups[view]
     labels = torch.zeros(x.shape[0], dtype=torch.int64, device=x.device)
-    for group in plan.groups[view]:
+    if traces is not None:
+        groups = tuple(group for group in groups if group not in trace_groups(plan.pack.manifest.contract))
+        labels = torch.arange(traces.count, device=x.device).repeat_interleave(traces.steps)
+        if traces.inside is not None:
+            labels = torch.where(traces.inside, labels, -1)
+    elif previous is None:
+        return None
+    found = _labels_of(plan, groups, x, keys, labels)
+    if found is None:
+        return None
+    index = _index_above(found)
+    known = index >= 0
+    return Before(torch.where(known[:, None], x[index.clamp(min=0)], x) if x.shape[0] else x, known)
+
+
+def _labels_of(plan: Plan, groups: Sequence[str], x: Tensor, keys: Keys, labels: Tensor) -> Tensor | None:
+    """Numbers [B] that tell rows apart which differ in `labels` or in one of the groups; None when the call lacks a group's column."""
+    for group in groups:
         more = _group_labels(plan, group, x, keys)
         if more is None:
             return None
         labels = torch.unique(torch.stack([labels, more]), dim=1, return_inverse=True)[1]
-    index = _index_above(labels)
-    known = index >= 0
-    return Before(torch.where(known[:, None], x[index.clamp(min=0)], x) if x.shape[0] else x, known)
+    return labels
 
 
 def _group_labels(plan: Plan, group: str, x: Tensor, keys: Keys) -> Tensor | None:
@@ -120,3 +183,30 @@ def model_inputs(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> Tensor:
         else:
             runs.append(before[view].features if view in before else x)
     return torch.stack(runs) if len(runs) > 1 else runs[0][None]
+
+
+def why_inactive(plan: Plan, column: int, view: int, codes: Collection[int], views: Collection[int]) -> str:
+    """Why rules that need this column or view to be at hand are not evaluated by a call; "" when it is.
+
+    Args:
+        column, view: an entry of the plan's `needs`.
+        codes: category columns that the call gives as keys. views: what it gives of the views that look back, and `STEPS`.
+    """
+    if column >= 0:
+        entry = plan.pack.manifest.contract.columns[column]
+        if plan.features[column] >= 0 or column in codes:
+            return ""
+        if entry.type == "category":
+            return f'needs keys={{"{entry.source}": ...}} (one text or code per row)'
+        return f"reads the past of output `{entry.name}`, and x= names no feature `{entry.name}` that holds it"
+    if view == STEPS and STEPS not in views:
+        reason = 'looks at several steps: needs x of shape [B, T, F], or previous="above" when the batch is in table order'
+        return reason + _with_keys(trace_groups(plan.pack.manifest.contract))
+    if view >= 0 and view not in views:
+        reason = 'needs previous= (the rows before) or previous="above" when the batch is in table order'
+        return reason + _with_keys(plan.groups[view])
+    return ""
+
+
+def _with_keys(groups: Sequence[str]) -> str:
+    return ", with keys={" + ", ".join(f'"{group}": ...' for group in groups) + "}" if groups else ""

@@ -21,7 +21,8 @@ MEMORY = 256 << 20
 class PackScorer:
     """Scores stacked models by a pack's rules on probe rows that the server holds (never a client's data); see `Scorer`.
 
-    Only constraints that touch an output are scored: rules over inputs alone are checks of data and would dilute the score.
+    Only constraints that touch an output are scored: rules over inputs alone are checks of data and would dilute the score. Rules over time
+    apply to no probe row, which is no step of a trace; the first round names them among those that count as kept.
 
     Args:
         model: whose parameters are scored. Its raw outputs are what the rules' layout announces: for a probability, ``fedkg.logit``.

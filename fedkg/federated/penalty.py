@@ -1,6 +1,6 @@
 """The constraint penalty as a term of the clients' objective.
 
-Letters: C clients of a stack, B batch, F features, H outputs, V runs of the model, R rows of the pack.
+Letters: C clients of a stack, B batch, T steps of a window, F features, H outputs, V runs of the model, R rows of the pack.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from fedkg.federated.joints import Step
 class ConstraintPenalty:
     """``weight`` times what a client's model misses of the rules on its own minibatch, as `ConstraintReport.penalty` measures it.
 
-    The model is judged as it will be used: without dropout. Rules that compare a row with the one before it do not apply to a minibatch,
-    which is in no order. Rules that select rows by category read `Clients.keys`.
+    The model is judged as it will be used: without dropout. Rules that compare a row with the one before it, and rules over time, do not
+    apply to a minibatch of rows, which is in no order; they do to a minibatch of windows. Rules that select rows by category read
+    `Clients.keys`.
 
     Args:
         rules: the pack over the layout of the model's inputs and raw outputs.
@@ -40,17 +41,20 @@ class ConstraintPenalty:
         clients, batch = step.x.shape[:2]
 
         def answers(x: Tensor) -> Tensor:
-            """The stacked model on rows of all clients, [V * C * B, F] to [V * C * B, H]."""
+            """The stacked model on rows (or windows) of all clients, [V * C * B, F] to [V * C * B, H]."""
             runs = x.shape[0] // (clients * batch)
-            own = x.view(runs, clients, batch, -1).transpose(0, 1).reshape(clients, runs * batch, -1)
+            own = x.reshape(runs, clients, batch, *x.shape[1:]).transpose(0, 1).reshape(clients, runs * batch, *x.shape[1:])
             output = step.model.apply(step.params, own)
-            return output.view(clients, runs, batch, -1).transpose(0, 1).reshape(runs * clients * batch, -1)
+            rest = output.shape[2:]
+            return output.reshape(clients, runs, batch, *rest).transpose(0, 1).reshape(runs * clients * batch, *rest)
 
         keys = {name: codes.flatten() for name, codes in step.keys.items()}
-        report: ConstraintReport = self.rules(step.x.flatten(0, 1), answers, keys=keys)
-        missing = report.penalties.view(clients, batch, -1)
-        applies = report.applicable.view(clients, batch, -1).to(missing.dtype)
+        report: ConstraintReport = self.rules(step.x.flatten(0, 1), answers, keys=keys).at_steps
+        missing = report.penalties.reshape(clients, -1, len(report.rule_index))
+        applies = report.counted.reshape(missing.shape).to(missing.dtype)
+        steps = missing.shape[1] // batch
         share = missing.new_full((clients, batch), 1.0 / batch) if step.share is None else step.share.to(missing.dtype)
+        share = share if steps == 1 else share.repeat_interleave(steps, dim=1) / steps
         weight = torch.cat([bank.weight for bank in self.rules.banks]).to(missing)
         shape, rules = missing.new_zeros((clients, len(self.rules.rule_names))), report.rule_index
         sums = shape.index_add(1, rules, torch.einsum("cb,cbr->cr", share, missing) * weight)

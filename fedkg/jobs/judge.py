@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, columns, evaluate_bank, logit
+from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, logit
 from fedkg.constraints.structure import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import evaluate, table_values
+from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.words import example
 from fedkg.federated.pack_scorer import PackScorer
 from fedkg.jobs.prepare import ROW, Prepared
@@ -67,10 +68,11 @@ def rule_table(prepared: Prepared, module: ConstraintModule, model: Model, param
     """
     pack = prepared.pack
     values = _answered(prepared, module, model, params)
+    timing, _ = table_timing(pack.manifest.contract, prepared.test.table(), "skip")
     counts: dict[int, _Count] = {}
     for b, bank in enumerate(pack.banks):
         if reads_output(bank.skeleton):
-            _count(bank, b, values, counts)
+            _count(bank, b, values, counts, timing)
     return [
         {
             "arm": arm,
@@ -104,12 +106,12 @@ def _answered(prepared: Prepared, module: ConstraintModule, model: Model, params
     return values
 
 
-def _count(bank: Bank, b: int, values: NDArray[np.float64], counts: dict[int, _Count]) -> None:
+def _count(bank: Bank, b: int, values: NDArray[np.float64], counts: dict[int, _Count], timing: Timing) -> None:
     """Add a bank's verdicts; of an `if ... then` the worst is where what follows `then` is missed by most."""
-    found = evaluate_bank(bank, values)
+    found = evaluate_bank(bank, values, timing)
     margin = found.robustness
     if isinstance(bank.skeleton, Implies):
-        margin = evaluate_bank(replace(bank, skeleton=bank.skeleton.consequent), values).robustness
+        margin = evaluate_bank(replace(bank, skeleton=bank.skeleton.consequent), values, timing).robustness
     for row, rule in enumerate(bank.rule.tolist()):
         count = counts.setdefault(rule, _Count())
         broken, applied = found.violated[:, row], found.fired[:, row] & ~found.unknown[:, row]

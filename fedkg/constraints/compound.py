@@ -1,0 +1,74 @@
+"""Formulas whose verdict rests on other steps or on members, alike for robustness and for what is missing.
+
+Letters: R rows, B batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedkg.constraints.reading import Members, Reading, Steps
+from fedkg.constraints.sets import ranked
+from fedkg.constraints.windows import Truth, Windows, at_first, over_window, until
+from fedkg.pack.formulas import AtLeast, Formula, Initially, Temporal, Until
+
+Inner = Callable[[Formula, bool, Reading], Tensor]
+"""How a sub-formula (or its negation) is evaluated on a reading."""
+
+
+def compound(formula: AtLeast | Temporal | Until | Initially, positive: bool, reading: Reading, truth: Truth, inner: Inner) -> Tensor:
+    """The formula's number, or that of its negation; [R, B].
+
+    Args:
+        truth: how numbers stand for verdicts. Where 0 is low (numbers say what is missing), minima and maxima change places.
+        inner: evaluates sub-formulas in the same sense.
+    """
+    least = positive != truth.zero_is_low  # whether "all of" is a minimum
+    match formula:
+        case Temporal():
+            every = formula.op in ("always", "historically")
+            past = formula.op in ("historically", "once")
+            values = inner(formula.arg, positive, reading)
+            return over_window(values, windows_of(formula, reading), steps_of(reading), truth, past=past, lowest=every == least)
+        case Until():
+            left, right = inner(formula.left, positive, reading), inner(formula.right, positive, reading)
+            windows, past = windows_of(formula, reading), formula.op == "since"
+            return until(left, right, windows, steps_of(reading), truth, past=past, closed=formula.closed, lowest=not least)
+        case Initially():
+            steps = steps_of(reading)
+            values = inner(formula.arg, positive, reading)
+            return at_first(values.expand(np.broadcast_shapes(values.shape, (1, steps.places))), steps)
+        case AtLeast():
+            return _at_least(formula, positive, reading, truth, inner, least)
+
+
+def _at_least(formula: AtLeast, positive: bool, reading: Reading, truth: Truth, inner: Inner, least: bool) -> Tensor:
+    """Enough of them: the count-th largest robustness. The negation and what is missing mirror it: the count-th smallest."""
+    members = reading.members[formula.members]
+    values = over_members(inner(formula.arg, positive, members.reading), members)
+    wanted: Tensor | None = None
+    if formula.count is not None:
+        assert reading.numbers is not None, "a reading with sets has its numbers"
+        wanted = torch.from_numpy(reading.numbers[formula.count].astype(np.int64)).to(values.device)
+    return ranked(values, wanted, members.owner, members.offsets, truth, falling=least)
+
+
+def over_members(values: Tensor, members: Members) -> Tensor:
+    """A value broadcast to one row for each member: [M, B] or [M, 1]."""
+    return values.expand(members.owner.shape[0], values.shape[1])
+
+
+def windows_of(formula: Temporal | Until, reading: Reading) -> Windows:
+    """Each row's window, [R, 2]."""
+    assert reading.numbers is not None, "a reading over time has its numbers"
+    return np.stack([reading.numbers[formula.low], reading.numbers[formula.high]], axis=1)
+
+
+def steps_of(reading: Reading) -> Steps:
+    """The reading's steps. Rows that need them are not evaluated where they are not at hand."""
+    assert reading.steps is not None, "a formula over time is evaluated on traces"
+    return reading.steps

@@ -1,0 +1,52 @@
+"""How far rules look, and windows too short to decide them (An, Johnson and Ma 2024, section 2: the horizon of a formula)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedkg.constraints.stl import reach
+from fedkg.constraints.structure import is_temporal
+from fedkg.errors import LayoutError
+from fedkg.pack.formulas import Initially, Temporal, Until
+from fedkg.pack.pack import Pack
+from fedkg.pack.walk import ROWS, everywhere
+
+
+def horizons(pack: Pack) -> dict[int, int]:
+    """For each rule over time (position in the pack) how many steps it looks back and ahead together, of its longest windows.
+
+    Windows without an end end with the trace and add nothing. Windows inside terms, and over members, are not looked at.
+    """
+    found: dict[int, int] = {}
+    for bank in pack.banks:
+        if not (bank.rows and is_temporal(bank.skeleton)):
+            continue
+        parts = [part for table, part in everywhere(bank.skeleton) if table == ROWS and isinstance(part, Temporal | Until)]
+        windows = bank.params[:, sorted({end for part in parts for end in (part.low, part.high)})]
+        rows, which = np.unique(windows, axis=0, return_index=True)
+        of_row: dict[tuple[float, ...], int] = {}
+        formula = bank.skeleton.arg if isinstance(bank.skeleton, Initially) else bank.skeleton
+        for row, first in zip(rows.tolist(), which.tolist(), strict=True):
+            far = reach(formula, bank.params[first].tolist())
+            of_row[tuple(row)] = int(far.back + far.ahead) if math.isfinite(far.back + far.ahead) else 0
+        for rule, row in zip(bank.rule.tolist(), windows.tolist(), strict=True):
+            found[rule] = max(found.get(rule, 0), of_row[tuple(row)])
+    return found
+
+
+def check_horizons(found: Mapping[int, int], names: Sequence[str], steps: int) -> None:
+    """Raise LayoutError where a rule can be decided at no step of a window: it looks beyond the window's ends from all of them."""
+    beyond = {rule: horizon for rule, horizon in found.items() if horizon >= steps}
+    if not beyond:
+        return
+    rule = max(beyond, key=lambda r: beyond[r])
+    more = f" (and {len(beyond) - 1} more rules)" if len(beyond) > 1 else ""
+    raise LayoutError(
+        f"rule `{names[rule]}`{more} can be decided at no step of windows of {steps} steps: its horizon is {beyond[rule]} steps",
+        expected=f"x of shape [B, T, F] with T of {beyond[rule] + 1} or more",
+        received=f"T = {steps}",
+        help="longer windows, or `ends clip` in the rules' timeline: then a window ends with its trace",
+    )
