@@ -1,0 +1,83 @@
+"""Range models: the classes or the interval that a pack allows for each sample.
+
+Ranges of conditions that hold at once intersect. An unknown condition allows everything. Where every condition fails, `otherwise` holds.
+Letters: V views, B samples, C columns of the contract, K classes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedkg.constraints.timing import Timing
+from fedkg.knowledge.conditions import Bool, Float, held, numbers
+from fedkg.knowledge.network import answers
+from fedkg.pack import Pack
+from fedkg.pack.knowledge import Clause, KnowledgeModel
+
+
+def allowed_classes(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None) -> Bool:
+    """Whether each class is allowed, [B, K].
+
+    A row without any true value means that clauses contradict each other for that sample: `agreement` counts them, and whoever injects
+    the model takes every class there (the range must not be empty).
+
+    Args:
+        values: float64 [V, B, C] in source units.
+        timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
+    """
+    batch = values.shape[1]
+    if model.network is not None:
+        code = answers(pack, model, values)
+        known = ~np.isnan(code)
+        allowed = np.ones((batch, len(model.classes)), dtype=np.bool_)
+        allowed[known] = np.arange(len(model.classes)) == code[known, None]
+        return allowed
+    allowed = np.ones((batch, len(model.classes)), dtype=np.bool_)
+    open_to = np.ones(batch, dtype=np.bool_)
+    for clause in model.clauses:
+        verdict = held(pack, clause, values, timing)
+        open_to &= np.asarray(~(verdict.holds | verdict.unknown).any(axis=1))
+        somewhere = np.asarray(verdict.holds.any(axis=1))
+        allowed &= ~somewhere[:, None] | _mask(clause, len(model.classes))
+    if model.otherwise is not None:
+        allowed &= ~open_to[:, None] | _mask(model.otherwise, len(model.classes))
+    return allowed
+
+
+def _mask(clause: Clause, count: int) -> Bool:
+    mask = np.ones(count, dtype=np.bool_) if clause.classes is None else np.zeros(count, dtype=np.bool_)
+    mask[list(clause.classes or ())] = True
+    return mask
+
+
+def allowed_interval(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None) -> Float:
+    """The smallest and largest allowed number, [B, 2], in the model's unit and within its span; the first exceeds the second where
+    clauses contradict each other. Arguments as of `allowed_classes`."""
+    batch = values.shape[1]
+    low, high = model.span if model.span is not None else (-np.inf, np.inf)
+    result = np.tile(np.array([low, high], dtype=np.float64), (batch, 1))
+    if model.network is not None:
+        number = answers(pack, model, values)
+        known = ~np.isnan(number)
+        result[known] = number[known, None]
+        return result
+    open_to = np.ones(batch, dtype=np.bool_)
+    for clause in model.clauses:
+        verdict = held(pack, clause, values, timing)
+        open_to &= np.asarray(~(verdict.holds | verdict.unknown).any(axis=1))
+        _narrow(pack, clause, verdict.holds, result, values, timing)
+    if model.otherwise is not None:
+        holds = open_to[:, None] & held(pack, model.otherwise, values, timing).holds
+        _narrow(pack, model.otherwise, holds, result, values, timing)
+    return result
+
+
+def _narrow(pack: Pack, clause: Clause, where: Bool, result: Float, values: Float, timing: Timing | None) -> None:
+    """Cut the interval down to that of a clause, `where` [B, R] it holds; an end that is unknown does not cut."""
+    for term, end in ((clause.low, 0), (clause.high, 1)):
+        if term is None:
+            continue
+        number = numbers(pack, clause, term, values, timing)
+        limit = np.where(where & ~np.isnan(number), number, -np.inf if end == 0 else np.inf)
+        if limit.shape[1]:
+            result[:, end] = np.maximum(result[:, 0], limit.max(axis=1)) if end == 0 else np.minimum(result[:, 1], limit.min(axis=1))
