@@ -49,10 +49,54 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     return best[1] if best else None
 
 
+class Suggestion(str):
+    """A help line that is certain: `wrong` is misspelt and `right` is meant. In everything else it is a text."""
+
+    __slots__ = ("right", "wrong")
+    wrong: str
+    right: str
+
+    def __new__(cls, said: str, wrong: str, right: str) -> Suggestion:
+        """The help line with its two words."""
+        line = super().__new__(cls, said)
+        line.wrong, line.right = wrong, right
+        return line
+
+
+def certain(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is meant for certain, or None.
+
+    It differs in case alone, or in one letter (of four or more, not the first one), and no other candidate does; a different digit,
+    or a different short piece of a name (``flow_a``, ``flow_in``), is another name and no slip.
+    """
+    known = set(candidates) - {word}
+    folded = [candidate for candidate in known if candidate.casefold() == word.casefold()]
+    if folded:
+        return folded[0] if len(folded) == 1 else None
+    near = [candidate for candidate in known if distance(word, candidate, 1) <= 1]
+    return near[0] if len(near) == 1 and _a_slip(word, near[0]) else None
+
+
+def _a_slip(word: str, meant: str) -> bool:
+    if min(len(word), len(meant)) < _TOO_SHORT or word[0] != meant[0] or re.sub(r"\D", "", word) != re.sub(r"\D", "", meant):
+        return False
+    pieces, others = re.split(r"[\W_]+", word), re.split(r"[\W_]+", meant)
+    if len(pieces) != len(others):
+        return True
+    return all(min(len(a), len(b)) >= _TOO_SHORT for a, b in zip(pieces, others, strict=True) if a != b)
+
+
+_TOO_SHORT = 4
+
+
 def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """``did you mean `x`?`` for a help line, or `otherwise` where nothing is near."""
-    near = nearest(word, candidates)
-    return f"did you mean `{near}`?" if near else otherwise
+    """``did you mean `x`?`` for a help line (a `Suggestion` where that is certain), or `otherwise` where nothing is near."""
+    known = list(candidates)
+    near = nearest(word, known)
+    if near is None:
+        return otherwise
+    said = f"did you mean `{near}`?"
+    return Suggestion(said, word, near) if certain(word, known) == near else said
 
 
 _UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")

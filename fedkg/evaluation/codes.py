@@ -33,7 +33,7 @@ def codes(texts: Sequence[str], vocabulary: Sequence[str], header: str) -> tuple
     foreign = [text for text, code in known.items() if code == OTHER]
     if texts and bool(np.isnan(out).all()):
         return out, [f"column `{header}` has no known value in any of its {len(texts)} rows"]
-    if foreign and not bool((out >= 0).any()):
+    if foreign and vocabulary and not bool((out >= 0).any()):
         close = nearest_header(foreign[0], vocabulary)
         hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
         return out, [f"no text in column `{header}` ({some(foreign)}) is one that the rules know ({some(vocabulary)}){hint}"]
@@ -51,6 +51,15 @@ def one_hot(texts: Sequence[str], category: str, classes: Sequence[str], header:
         [f"column `{header}` holds {some(foreign)}, which is no class of its label ({some(classes)}): taken as unknown"] if foreign else []
     )
     return np.array([score[text] for text in texts], dtype=np.float64), notes
+
+
+def truths(values: NDArray[np.float64], header: str) -> tuple[NDArray[np.float64], list[str]]:
+    """The numbers of a column that is true or false, where anything but 1 and 0 is unknown; and what is to be said about them."""
+    strange = values[~np.isnan(values) & (values != 0) & (values != 1)]
+    if not strange.size:
+        return values, []
+    note = f"column `{header}` is true or false, and holds {strange[0]:g} in {strange.size} of its rows: taken as unknown there"
+    return np.where((values == 0) | (values == 1), values, np.nan), [note]
 
 
 def _code(text: str, positions: dict[str, float]) -> float:

@@ -12,14 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.timing import Timing
 from fedkg.evaluation.codes import some
+from fedkg.evaluation.ends import Ends
 from fedkg.evaluation.entities import EntityCounts, EntityTally
+from fedkg.evaluation.gaps import Gaps
 from fedkg.evaluation.keys import Meant, all_keys, keys_by_rule, keys_notes
-from fedkg.evaluation.readings import Readings, table_values
+from fedkg.evaluation.knowledge import knowledge_columns, over_time, table_agreement
+from fedkg.evaluation.readings import Readings, rules_text, table_values
+from fedkg.evaluation.reads import reads, rows_that
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
+from fedkg.evaluation.steps import doubled, doubled_notes, table_timing, whole_traces
 from fedkg.evaluation.tally import Tally
 from fedkg.evaluation.words import is_telling, readings_text
-from fedkg.pack import Bank, Pack
+from fedkg.pack import Bank, Pack, is_temporal
 from fedkg.tables import Table
 
 EVALUATIONS = 2_000_000
@@ -41,9 +47,15 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
         missing: ``error`` when an input column that a rule reads is not there, or ``skip`` the rules that read it.
 
     Raises:
-        TableError: a column is missing or holds text instead of numbers.
+        TableError: a column (or, for rules over time, the time column) is missing or holds text instead of numbers.
     """
-    readings = table_values(pack.manifest.contract, table, needs=_needs(pack), missing=missing)
+    contract = pack.manifest.contract
+    readings = table_values(contract, table, needs=_needs(pack), missing=missing)
+    steps = frozenset(i for i, view in enumerate(contract.views) if view.steps and contract.time is not None)
+    needed = _need_times(pack, steps)
+    timing, timing_notes = table_timing(contract, table, missing, needed=needed) if steps or needed else (Timing.rows(table.rows), ())
+    knowledge = table_agreement(pack, readings, table, timing)
+    ends, gaps, twice = Ends(), Gaps(steps), dict[tuple[int, ...], tuple[int, int, int] | None]()
     tally, entities = Tally.empty(len(pack.manifest.rules)), EntityTally.empty(pack)
     bound = np.zeros(len(pack.manifest.rules), dtype=np.int64)
     modelled = np.zeros_like(bound)
@@ -54,57 +66,76 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
         np.add.at(modelled, bank.rule[asks_model], 1)
         lacks = _lacks(bank, readings, lacking)
         evaluable = np.flatnonzero(~asks_model & ~lacks)
-        for rows, at in _parts(bank.take(evaluable), readings):
-            values = evaluate_bank(rows, readings.part(at))
+        doubled(bank, timing, readings.base, twice, steps=steps)
+        gaps.add(bank, timing, readings.base)
+        for rows, at in _parts(bank.take(evaluable), readings, timing):
+            read, when = readings.part(at), timing.take(at)
+            values = evaluate_bank(rows, read, when)
             tally = tally.with_bank(rows, values, at)
             entities.add(rows, values)
+            ends.add(rows, read, when, values)
     keys, meant = keys_by_rule(pack, readings), Meant(readings, table)
     no_rows = [keys_notes(keys[i], readings, meant) if i in keys else () for i in range(len(pack.manifest.rules))]
     broken = [entities.broken(i, pack.manifest.entities) for i in range(len(pack.manifest.rules))]
     results = tuple(
-        _result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i], broken[i], no_rows[i])
+        _result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i], broken[i], no_rows[i], ends.note(i, contract))
         for i in range(len(pack.manifest.rules))
     )
-    notes = (*readings.notes, *keys_notes(all_keys(keys.values()), readings, meant))
-    return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, notes=notes)
+    told = dict.fromkeys([*readings.notes, *timing_notes, *gaps.notes(contract, table)])
+    notes = (*told, *doubled_notes(twice, contract, table), *keys_notes(all_keys(keys.values()), readings, meant))
+    return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, knowledge=knowledge, notes=notes)
 
 
 def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
     """The columns that bound rows read, as values or as keys, with the names of their rules in the pack's order."""
     rules: dict[int, set[int]] = {}
     for bank in pack.banks:
-        for columns in (bank.slots, bank.keys):
-            pairs = np.stack([columns.ravel(), np.repeat(bank.rule, columns.shape[1])])
+        for columns, rows in ((bank.keys, np.arange(bank.rows)), *((columns, rows) for columns, _, rows in reads(bank))):
+            pairs = np.stack([columns.ravel(), np.repeat(bank.rule[rows], columns.shape[1])])
             for column, rule in np.unique(pairs, axis=1).T.tolist():
                 if column >= 0:
                     rules.setdefault(column, set()).add(rule)
-    return {column: tuple(pack.manifest.rules[rule].name for rule in sorted(found)) for column, found in sorted(rules.items())}
+    names = {column: tuple(pack.manifest.rules[rule].name for rule in sorted(found)) for column, found in rules.items()}
+    for column, models in knowledge_columns(pack).items():
+        names[column] = (*names.get(column, ()), *models)
+    return dict(sorted(names.items()))
+
+
+def _need_times(pack: Pack, steps: frozenset[int]) -> str:
+    """``rule `a` needs``: who looks at other steps than a row's own, by a window or by one of the views `steps`; "" for nobody."""
+    rules: set[int] = set()
+    for bank in pack.banks:
+        over = [rows if is_temporal(bank.skeleton) else rows[np.isin(views, list(steps)).any(axis=1)] for _, views, rows in reads(bank)]
+        rules.update(bank.rule[np.concatenate(over)].tolist())
+    if rules:
+        return rules_text([pack.manifest.rules[rule].name for rule in sorted(rules)])
+    return "knowledge over time needs" if over_time(pack) else ""
 
 
 def _asks_model(bank: Bank, readings: Readings) -> NDArray[np.bool_]:
     """bool [R]: the row reads what a model would predict for inputs that no table row has."""
     raised = np.array([view.kind == "raised" for view in readings.contract.views], dtype=np.bool_)
     outputs = np.array([column.role == "output" for column in readings.contract.columns], dtype=np.bool_)
-    return np.asarray((raised[bank.views] & outputs[bank.slots]).any(axis=1))
+    return rows_that(bank, (raised[views] & outputs[columns] for columns, views, _ in reads(bank)))
 
 
 def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[np.bool_]:
-    """bool [R]: the row reads a column that the table lacks; notes those columns by rule."""
+    """bool [R]: the row reads a column that the table lacks, itself or by a member; notes those columns by rule."""
     absent = np.zeros(len(readings.contract.columns) + 1, dtype=np.bool_)
     absent[sorted(readings.missing)] = True
-    both = np.concatenate([bank.slots, bank.keys], axis=1)  # a key of -1 points at the extra place, which is never absent
-    for row, place in np.argwhere(absent[both]).tolist():
-        lacking[int(bank.rule[row])].add(int(both[row, place]))
-    return np.asarray(absent[both].any(axis=1))
+    for columns, rows in ((bank.keys, np.arange(bank.rows)), *((columns, rows) for columns, _, rows in reads(bank))):
+        for row, place in np.argwhere(absent[columns]).tolist():  # a key of -1 points at the extra place, which is never absent
+            lacking[int(bank.rule[rows[row]])].add(int(columns[row, place]))
+    return np.asarray(absent[bank.keys].any(axis=1)) | rows_that(bank, (absent[columns] for columns, _, _ in reads(bank)))
 
 
-def _parts(bank: Bank, readings: Readings) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
+def _parts(bank: Bank, readings: Readings, timing: Timing) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
     """The bank in parts, each with the table rows it is to be evaluated on; rows that cannot match are left out where that pays."""
     table_rows = readings.base.shape[0]
     if not bank.rows or not table_rows:
         return
     if bank.rows * table_rows <= SMALL or not (bank.keys >= 0).any():
-        yield from _chunks(bank, np.arange(table_rows), readings)
+        yield from _chunks(bank, np.arange(table_rows), readings, timing)
         return
     wanted, which = np.unique(np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True)
     width = bank.keys.shape[1]
@@ -114,14 +145,21 @@ def _parts(bank: Bank, readings: Readings) -> Iterator[tuple[Bank, NDArray[np.in
             if key >= 0:
                 at &= readings.base[:, key] == code
         if at.any():
-            yield from _chunks(bank.take(np.flatnonzero(which.ravel() == i)), np.flatnonzero(at), readings)
+            yield from _chunks(bank.take(np.flatnonzero(which.ravel() == i)), np.flatnonzero(at), readings, timing)
 
 
-def _chunks(bank: Bank, at: NDArray[np.int64], readings: Readings) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
+def _chunks(bank: Bank, at: NDArray[np.int64], readings: Readings, timing: Timing) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
+    """The bank on some table rows at a time: any of them, or for rules over time whole traces and then some bank rows at a time."""
     cells = len(readings.contract.views) * max(1, len(readings.contract.columns))
-    step = max(1, min(EVALUATIONS // bank.rows, CELLS // cells))
-    for start in range(0, at.shape[0], step):
-        yield bank, at[start : start + step]
+    if not is_temporal(bank.skeleton):
+        step = max(1, min(EVALUATIONS // bank.rows, CELLS // cells))
+        for start in range(0, at.shape[0], step):
+            yield bank, at[start : start + step]
+        return
+    for rows in whole_traces(at, timing, CELLS // cells):
+        step = max(1, EVALUATIONS // rows.shape[0])
+        for start in range(0, bank.rows, step):
+            yield bank.take(np.arange(start, min(start + step, bank.rows))), rows
 
 
 def _result(
@@ -134,6 +172,7 @@ def _result(
     lacking: set[int],
     by_entity: tuple[EntityCounts, ...],
     no_rows: tuple[str, ...],
+    cut: str,
 ) -> RuleResult:
     record = pack.manifest.rules[rule]
     headers = list(dict.fromkeys(readings.contract.columns[i].source for i in sorted(lacking)))
@@ -146,6 +185,8 @@ def _result(
         notes.append("no row of the table is about what it is bound to")
     if not bound:
         notes.append("bound to nothing")
+    if cut:
+        notes.append(cut)
     return RuleResult(
         rule=record.name,
         title=record.title,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fedkg.evaluation.baseline import Comparison
@@ -13,9 +13,14 @@ BOUND = "* how many limits the rule became: one for each machine, tag or line of
 LISTED = 10
 """Entities named under a rule that they break."""
 
+ALIKE = 5
+"""A sentence that more rules than this share is said once."""
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
+
+    from fedkg.knowledge import Agreement
 
 
 def rules_table(evaluation: Evaluation) -> RichTable:
@@ -45,9 +50,16 @@ def _entities(rule: RuleResult) -> Iterator[tuple[str, str, str, str, str]]:
         return
     for one in rule.by_entity[:LISTED]:
         share = one.violated / (one.satisfied + one.violated)
-        yield f"  {one.entity}", "", f"{one.satisfied:,}", f"{one.violated:,} ({share:.2%})", f"{one.unknown:,}"
+        yield f"  {one.entity}", "", f"{one.satisfied:,}", f"{one.violated:,} ({share_text(share)})", f"{one.unknown:,}"
     if len(rule.by_entity) > LISTED:
         yield f"  and {len(rule.by_entity) - LISTED:,} more", "", "", f"{sum(one.violated for one in rule.by_entity[LISTED:]):,}", ""
+
+
+def share_text(share: float) -> str:
+    """A share in per cent, ``37.50%``; little is never shown as nothing, nor nearly all as all."""
+    if 0 < share < 5e-5:
+        return "< 0.01%"
+    return "> 99.99%" if 1 - 5e-5 < share < 1 else f"{share:.2%}"
 
 
 def _name(rule: RuleResult) -> Text:
@@ -62,7 +74,7 @@ def _counts(rule: RuleResult) -> Iterator[str]:
         return
     yield f"{rule.satisfied:,}"
     rate = rule.violation_rate
-    yield f"{rule.violated:,}" + (f" ({rate:.2%})" if rate else "")
+    yield f"{rule.violated:,}" + (f" ({share_text(rate)})" if rate else "")
     yield f"{rule.unknown:,}"
 
 
@@ -91,18 +103,48 @@ def outcome(evaluation: Evaluation) -> list[str]:
     broken = [rule for rule in told if rule.violated]
     rate = evaluation.violation_rate
     if rate is None:
-        lines.append("No rule could be told from this table." if rules else "There are no rules.")
+        lines += ["No rule could be told from this table." if rules else "There are no rules."] if rules or not evaluation.knowledge else []
     elif broken:
         lines.append(
-            f"{len(broken)} of {len(told)} rules {'is' if len(broken) == 1 else 'are'} broken somewhere; violation rate {rate:.2%}."
+            f"{len(broken)} of {len(told)} rules {'is' if len(broken) == 1 else 'are'} broken somewhere; violation rate {share_text(rate)}."
         )
     else:
         lines.append("The one rule holds." if len(told) == 1 else f"All {len(told)} rules hold.")
     unknown = [rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)]
     if unknown:
         lines.append("Unknown throughout: " + ", ".join(unknown))
+    lines += _rules_notes(rules)
+    return [*lines, *(line for one in evaluation.knowledge for line in knowledge_lines(one))]
+
+
+def _rules_notes(rules: Sequence[RuleResult]) -> Iterator[str]:
+    """``RULE: sentence``; a sentence that more than `ALIKE` rules share stands once, with their count and the first three names."""
+    names: dict[str, list[str]] = {}
     for rule in rules:
-        lines += [f"{rule.rule}: {note}" for note in rule.notes]
+        for note in dict.fromkeys(rule.notes):
+            names.setdefault(note, []).append(rule.rule)
+    told: set[str] = set()
+    for rule in rules:
+        for note in rule.notes:
+            sharing = names[note]
+            if len(sharing) <= ALIKE:
+                yield f"{rule.rule}: {note}"
+            elif note not in told:
+                told.add(note)
+                yield f"each of {len(sharing):,} rules ({', '.join(sharing[:3])}, ...): {note}"
+
+
+def knowledge_lines(model: Agreement) -> list[str]:
+    """What a knowledge model says of the table, and where it contradicts itself, others or the truth."""
+    says = "restricts" if model.kind == "range" else "predicts"
+    lines = [f"{model.model}: {says} {model.restricted:,} of {model.samples:,} rows"]
+    if model.labelled:
+        what = "the answer lies in the range" if model.kind == "range" else "it is right"
+        lines[0] += f"; {what} in {model.right:,} of {model.labelled:,} of them that have one ({model.right / model.labelled:.1%})"
+    if model.empty and model.first_empty is not None:
+        lines.append(f"{model.model}: allows nothing in {model.empty:,} rows, first in row {model.first_empty + 1}: its clauses contradict")
+    if model.outside and model.first_outside is not None:
+        lines.append(f"{model.model}: {model.outside:,} predictions lie outside of the range, first in row {model.first_outside + 1}")
     return lines
 
 

@@ -13,8 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.constraints.timing import Timing
 from fedkg.errors import TableError
-from fedkg.evaluation.codes import codes, one_hot, some
+from fedkg.evaluation.codes import codes, one_hot, some, truths
+from fedkg.evaluation.steps import steps_before, table_timing
 from fedkg.nearest import nearest_header
 from fedkg.pack import Column, DataContract, View
 from fedkg.tables import Table, is_unknown, parse_times
@@ -92,7 +94,7 @@ def table_values(
     groups = _groups(contract)
     if missing == "error":
         _refuse_missing(contract, table, lacking, wanted, [group for group in groups if group not in table])
-    base = np.full((table.rows, len(contract.columns)), np.nan)
+    base = np.full((table.rows, len(contract.columns)), np.nan, order="F")  # columns are read one by one
     notes: list[str] = []
     read: dict[tuple[str, str], NDArray[np.float64]] = {}
     for i in sorted(set(wanted) - absent):
@@ -106,10 +108,14 @@ def table_values(
         read[key] = base[:, i]
         notes += said
     times, said = _times(contract, table)
+    timing = None
+    if any(view.steps for view in contract.views) and contract.time is not None and contract.time in table:
+        timing, told = table_timing(contract, table, missing)
+        said += told
     return Readings(
         contract=contract,
         base=base,
-        before=tuple(_before(view, contract, table) for view in contract.views),
+        before=tuple(_before(view, contract, table, timing, base) for view in contract.views),
         times=times,
         missing=frozenset(absent | (set(range(len(contract.columns))) - set(wanted))),
         notes=tuple(dict.fromkeys(notes + said)),
@@ -164,6 +170,10 @@ def _column(contract: DataContract, column: Column, table: Table, rules: Sequenc
     except TableError as error:
         needed = f", which {rules_text(rules)}" if rules else ""
         raise TableError(error.message + needed, expected=error.expected, received=error.received, help=error.help) from error
+    if column.type == "boolean":
+        values, said = truths(values, header)
+        if said:
+            return values, said
     known = values[~np.isnan(values)]
     if not known.size:
         return values, [f"column `{header}` has no known value in any of its {table.rows} rows"] if table.rows else []
@@ -183,15 +193,19 @@ def _groups(contract: DataContract) -> list[str]:
     return list(dict.fromkeys(headers))
 
 
-def _before(view: View, contract: DataContract, table: Table) -> NDArray[np.int64] | None:
-    """For each row the row before it in its group, and in its trace; -1 for the first ones and where the group is unknown."""
+def _before(view: View, contract: DataContract, table: Table, timing: Timing | None, base: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """For each row the row before it in its group, and in its trace; -1 for the first ones and where the group is unknown.
+
+    Views that count steps follow `timing`, where the table has times.
+    """
     if view.kind != "previous":
         return None
     rows = np.arange(table.rows, dtype=np.int64)
     headers = list(dict.fromkeys(header for header in (*view.groups, contract.trace) if header and header in table))
     if any(group not in table for group in view.groups):
         return np.full(table.rows, -1, dtype=np.int64)
-    if not headers:
+    on_timeline = timing if view.steps else None
+    if not headers and on_timeline is None:
         return rows - 1
     group = np.zeros(table.rows, dtype=np.int64)
     known = np.ones(table.rows, dtype=np.bool_)
@@ -200,6 +214,8 @@ def _before(view: View, contract: DataContract, table: Table) -> NDArray[np.int6
         numbers = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         group = group * (len(numbers) + 1) + np.array([numbers[text] for text in texts], dtype=np.int64)
         known &= np.array([not is_unknown(text) for text in texts], dtype=np.bool_)
+    if on_timeline is not None:
+        return steps_before(on_timeline, np.where(known, group, -1), base)
     order = np.argsort(group, kind="stable")
     before = np.full(table.rows, -1, dtype=np.int64)
     same = group[order[1:]] == group[order[:-1]]
@@ -215,7 +231,7 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
         close = nearest_header(contract.time, table.headers)
         return None, [f"there is no time column `{contract.time}`" + (f"; did you mean `{close}`?" if close else "")]
     texts = table.texts(contract.time)
-    if contract.trace is None and any(view.kind == "previous" and not view.groups for view in contract.views):
+    if contract.trace is None and any(view.kind == "previous" and not view.groups and not view.steps for view in contract.views):
         moments = [moment for moment in parse_times(texts) if moment is not None]
         back = sum(1 for earlier, later in pairwise(moments) if later < earlier)
         if back:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedkg.evaluation.entities import MOST, EntityCounts
+from fedkg.knowledge.agreement import Agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +105,15 @@ class Evaluation:
 
     Attributes:
         table: the file. rows: its data rows. found: what was found out about it, in one line.
-        rules: in the pack's order. notes: sentences about columns, and about keys that no row has.
+        rules: in the pack's order. knowledge: its knowledge models, each against the others and the answers in the table.
+        notes: sentences about columns, and about keys that no row has.
     """
 
     table: str
     rows: int
     found: str
     rules: tuple[RuleResult, ...]
+    knowledge: tuple[Agreement, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -126,6 +129,7 @@ class Evaluation:
             "table": self.table,
             "rows": self.rows,
             "found": self.found,
+            "knowledge": [asdict(one) for one in self.knowledge],
             "notes": list(self.notes),
         }
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.pack import (
     And,
+    AtLeast,
     Bank,
     CategoryIs,
     ClassIn,
@@ -20,18 +21,26 @@ from fedkg.pack import (
     Compare,
     Formula,
     Implies,
+    Initially,
+    Known,
     Not,
     Or,
     Pack,
     Param,
     Product,
+    Reduce,
     Slot,
+    Temporal,
     Term,
+    Until,
     atoms,
+    everywhere,
+    is_temporal,
     subterms,
     used_slots,
 )
-from fedkg.pack.text import Names, formula_text
+from fedkg.pack.text import formula_text, row_names
+from fedkg.pack.walk import ROWS, subformulas
 
 Values = NDArray[np.float64]
 """The numbers of one table row, float64 [V, C]: per view of the contract and column, predictions filled in."""
@@ -59,7 +68,9 @@ def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
 
 def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
     """Whether the constraint's robustness is a number that says something: not that of an ``if ... then``, nor one that mixes units."""
-    if isinstance(bank.skeleton, Implies):
+    if isinstance(bank.skeleton, Implies) or (
+        is_temporal(bank.skeleton) and any(isinstance(f, Implies) for f in subformulas(bank.skeleton))
+    ):
         return False
     columns = pack.manifest.contract.columns
     units = {columns[int(bank.slots[row, i])].unit for i in used_slots(bank.skeleton)}
@@ -77,7 +88,8 @@ class _Bound:
         self.values = values
         everywhere = np.empty((1, 0), dtype=np.int32)
         self.alone = replace(bank.take(np.array([row])), keys=everywhere, codes=everywhere)
-        self.names = Names(
+        self.names = replace(
+            row_names(pack.manifest.contract, bank, row),
             slots=[short_name(self.columns[column]) for column in self.slots],
             params=[number(value) for value in self.params],
             categories=[self.columns[column].vocabulary for column in self.slots],
@@ -87,7 +99,8 @@ class _Bound:
         """What the constraint reads of the row itself: ``torque 57.3 N.m``."""
         read = dict.fromkeys(self.slots[i] for i in sorted(used_slots(self.skeleton)) if self.columns[self.slots[i]].role == "input")
         raised = [view.column for v in dict.fromkeys(self.views) if (view := self.contract.views[v]).column is not None]
-        return [text for column in dict.fromkeys([*read, *(c for c in raised if c is not None)]) if (text := self._cell(column))]
+        cells = [text for column in dict.fromkeys([*read, *(c for c in raised if c is not None)]) if (text := self._cell(column))]
+        return [*cells, *self._aggregates()]
 
     def predicted(self) -> str:
         """What the model said: ``failure 0.39, and 0.31 at wear 36 min``."""
@@ -104,7 +117,23 @@ class _Bound:
     def read(self) -> list[str]:
         """Every column that the constraint reads, in its order, with what stands there; a raised row is told as it was before."""
         pairs = [(self.slots[i], self.views[i]) for i in sorted(used_slots(self.skeleton))]
-        return list(filter(None, dict.fromkeys(self._reading(column, view) for column, view in pairs)))
+        return list(filter(None, dict.fromkeys([*(self._reading(column, view) for column, view in pairs), *self._aggregates()])))
+
+    def _aggregates(self) -> Iterator[str]:
+        """The numbers made of members, and how many members hold: ``sum of flow over 3 members 41.2``, ``2 of 3 members hold``."""
+        for table, part in everywhere(self.skeleton):
+            if table == ROWS and isinstance(part, Reduce):
+                value = self._number(part)
+                yield f"{self._text(part)} {'unknown' if math.isnan(value) else number(value)}"
+            elif table == ROWS and isinstance(part, AtLeast) and not is_temporal(part.arg):
+                yield f"{self._holding(part)} of {self.names.counts[part.members]} members hold"
+
+    def _holding(self, part: AtLeast) -> int:
+        """How many members satisfy the argument on this row: the largest count that holds."""
+        asked = AtLeast(count=len(self.params), members=part.members, arg=part.arg)
+        counts = range(1, self.names.counts[part.members] + 1)
+        banks = (replace(self.alone, skeleton=asked, params=np.array([[*self.params, float(count)]])) for count in counts)
+        return sum(bool(evaluate_bank(bank, self.values[:, None, :]).satisfied[0, 0]) for bank in banks)
 
     def _reading(self, column: int, view: int) -> str:
         entry, before = self.columns[column], self.contract.views[view].kind == "previous"
@@ -166,7 +195,7 @@ class _Bound:
             case And() | Or():
                 for arg in formula.args:
                     yield from self._reasons(arg)
-            case Not() | Implies():
+            case Not() | Implies() | Known() | AtLeast() | Temporal() | Until() | Initially():
                 yield formula_text(formula, self.names)
             case _:
                 assert_never(formula)
@@ -176,7 +205,7 @@ class _Bound:
         if isinstance(term, Product):
             kept = tuple(arg for arg in term.args if not isinstance(arg, Param))
             term = term if not kept else kept[0] if len(kept) == 1 else Product(args=kept)
-        atom = Compare(op="eq", left=term, right=Param(index=0), scale=0)
+        atom = Compare(op="eq", left=term, right=Param(index=len(self.params)), scale=0)
         return formula_text(atom, self.names).rpartition(" == ")[0].replace(" * ", " × ")
 
     def _number(self, term: Term) -> float:

@@ -94,10 +94,14 @@ class Conversion:
         return np.array([self.one(float(value)) for value in distinct], dtype=np.float64)[where].reshape(values.shape)
 
     def one(self, value: float) -> float:
-        """Convert one value."""
+        """Convert one value; what no float holds becomes an infinity."""
         if not math.isfinite(value) or self.turns:
             return value * self.scale + float(self.shift)
-        return float(Fraction(repr(value)) * self.factor + self.shift)
+        exact = Fraction(repr(value)) * self.factor + self.shift
+        try:
+            return float(exact)
+        except OverflowError:
+            return math.inf if exact > 0 else -math.inf
 
 
 SAME = Conversion(factor=Fraction(1), turns=0, shift=Fraction(0))

@@ -8,7 +8,7 @@ from evaluation_packs import limits, pack, strain_limits
 from rich.console import Console
 
 from fedkg.evaluation import Evaluation, Worst, evaluate
-from fedkg.evaluation.present import outcome, rules_table, worst_text
+from fedkg.evaluation.present import outcome, rules_table, share_text, worst_text
 from fedkg.tables import read_bytes
 
 
@@ -66,3 +66,13 @@ def test_an_if_then_is_told_by_what_stands_there() -> None:
     found = evaluate(pack(["strain"], [strain_limits()], entities=("", "L", "M", "H")), table)
     assert "M, row 1: torque 100 N.m, wear 125 min, failure 0" in printed(found)
     assert found.rules[0].to_json()["worst"] == {"robustness": -0.5, "unit": "", "entity": "M", "row": 1, "time": None}
+
+
+def test_little_is_not_nothing_and_nearly_all_is_not_all() -> None:
+    assert [share_text(share) for share in (0, 1 / 30_000, 1 / 3, 29_999 / 30_000, 1)] == [
+        "0.00%",
+        "< 0.01%",
+        "33.33%",
+        "> 99.99%",
+        "100.00%",
+    ]

@@ -1,0 +1,97 @@
+"""Runs the examples of rule files: does the rule say of a trace what its author expects?
+
+Letter: T steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.timing import Timing
+from fedkg.evaluation.readings import Readings
+from fedkg.pack.examples import RuleExample
+
+Verdict = Literal["holds", "fails", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleResult:
+    """What came out of one example.
+
+    Attributes:
+        expected, got: ``holds`` when the rule is satisfied at every step, ``fails`` when it is violated at one, else ``unknown``.
+        step: the step (from 1) that decides: the first violated one, else the first unknown one, else the one that is nearest to
+            violation; 0 for an example without steps.
+        robustness: there; NaN where unknown. unit: of it, "" for none.
+    """
+
+    rule: str
+    text: str
+    file: str
+    line: int
+    column: int
+    expected: Verdict
+    got: Verdict
+    step: int
+    robustness: float
+    unit: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the rule says what its author expects."""
+        return self.expected == self.got
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as `fedkg test --json` prints it; robustness is null where it is no finite number. `Any`: JSON."""
+        return {
+            "rule": self.rule,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "text": self.text,
+            "expected": self.expected,
+            "got": self.got,
+            "passed": self.passed,
+            "step": self.step,
+            "robustness": self.robustness if math.isfinite(self.robustness) else None,
+            "unit": self.unit,
+        }
+
+
+def run_example(example: RuleExample) -> ExampleResult:
+    """The rule's verdict on an example: on a whole trace, whose windows end with it."""
+    steps = example.base.shape[0]
+    earlier = np.arange(steps, dtype=np.int64) - 1
+    readings = Readings(
+        contract=example.contract,
+        base=example.base,
+        before=tuple(earlier if view.kind == "previous" else None for view in example.contract.views),
+        times=None,
+        missing=frozenset(),
+        notes=(),
+    )
+    values = evaluate_bank(example.bank, readings.values, Timing.rows(steps, end="clip"))
+    here = values.applicable[:, 0]
+    violated, unknown, robustness = values.violated[:, 0], values.unknown[:, 0], values.robustness[:, 0]
+    got: Verdict = "fails" if violated.any() else "unknown" if unknown.any() or not here.any() else "holds"
+    telling = violated if violated.any() else unknown if unknown.any() else here
+    at = int(np.flatnonzero(telling)[0]) if telling.any() else -1
+    if got == "holds":
+        at = int(np.argmin(np.where(here, robustness, np.inf)))
+    return ExampleResult(
+        rule=example.rule,
+        text=example.text,
+        file=example.file,
+        line=example.line,
+        column=example.column,
+        expected="holds" if example.holds else "fails",
+        got=got,
+        step=at + 1,
+        robustness=float(robustness[at]) if at >= 0 else math.nan,
+        unit=example.unit,
+    )
