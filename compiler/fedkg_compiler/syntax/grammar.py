@@ -1,4 +1,4 @@
-"""The parser of one statement, made by lark from `fkg.lark` the first time it is needed."""
+"""The parser of one statement, made by lark from `fkg.lark` the first time it is needed, and kept for later runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from importlib.resources import files
 
 from lark import Lark, Token, Tree
 from lark.lexer import PatternRE, TerminalDef
+
+from fedkg_compiler.syntax.table import kept
 
 Branch = Tree[Token]
 Leaf = Token | Branch
@@ -22,7 +24,12 @@ def grammar_text() -> str:
 
 @cache
 def statement_parser() -> Lark:
-    """The LALR(1) parser of one statement, with a contextual lexer and places on every branch; takes about 0.1 s to build, once."""
+    """The LALR(1) parser of one statement, with a contextual lexer and places on every branch; built once, and kept for the next run."""
+    return kept(build_parser, grammar_text().encode(), files(__package__).joinpath("grammar.py").read_bytes())
+
+
+def build_parser() -> Lark:
+    """The parser, from the grammar; takes 0.1 to 0.3 s."""
     return Lark(grammar_text(), parser="lalr", lexer="contextual", start="statement", propagate_positions=True, edit_terminals=_whole_word)
 
 
@@ -30,7 +37,7 @@ def statement_parser() -> Lark:
 def keywords() -> dict[str, str]:
     """The words and signs of the language (``require``, ``and``, ``..``), by the name lark gives their terminal."""
     return {
-        terminal.name: str(terminal.pattern.value).removesuffix(_WORD_ENDS)
+        terminal.name: str(terminal.pattern.value).split(_WORD_ENDS)[0]
         for terminal in statement_parser().terminals
         if terminal.pattern.type == "str" or terminal.priority == _WORD_PRIORITY
     }

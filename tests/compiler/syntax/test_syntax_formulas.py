@@ -139,7 +139,8 @@ def test_values() -> None:
     total = left("sum of 2 * flow(?p) over ?p where { ?p a ?q }")
     assert isinstance(total, tree.Aggregate)
     assert (total.function.text, total.variable.text) == ("sum", "p")
-    assert total.pattern.text == " ?p a ?q "
+    assert isinstance(total.source, tree.Pattern)
+    assert total.source.text == " ?p a ?q "
     assert isinstance(total.body, tree.Arithmetic)
 
 

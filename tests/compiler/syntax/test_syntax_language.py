@@ -163,6 +163,7 @@ def test_knowledge() -> None:
     assert len(found.clauses) == 2
     assert [word.text for word in found.clauses[0][1].classes] == ["C", "D"]
     assert found.clauses[1][1].interval == (-1.0, 2.0)
+    assert found.otherwise is not None
     assert found.otherwise == tree.Choice(span=found.otherwise.span)
     predict = one("predict knowledge g of grade for ?x in class plant:P when a > 1 predict A otherwise predict 2 * b")
     assert isinstance(predict, tree.PredictKnowledge)

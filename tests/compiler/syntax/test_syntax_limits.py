@@ -29,6 +29,10 @@ DEEP = {
     "groups": lambda n: "rule a require " + "(a + " * n + "x" + ")" * n + " >= 1",
     "conditions": lambda n: "rule a require " + "(a >= 1 and " * n + "x >= 1" + ")" * n,
     "braces": lambda n: "rule a for ?x where " + "{" * n + "?x a ?y" + "}" * n + " require x >= 1",
+    "members": lambda n: "rule a require " + "all of (" * n + "x >= 1" + ") over ?p in class T" * n,
+    "follows": lambda n: "rule a require follows t(" + "f(" * n + "x" + ")" * n + ")",
+    "until closed": lambda n: "rule a require " + "x >= 1 until closed (" * n + "x >= 1" + ")" * n,
+    "between": lambda n: "range knowledge a of y when x >= 1 allow between " + "f(" * n + "x" + ")" * n + " and 1 otherwise allow any",
     "sets": lambda n: "set a keep parameters in " + "f(x = " * n + "1" + ")" * n,
 }
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg_compiler.diagnostics import CODES, Diagnostic, render, to_json
+from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.syntax import parse
 from fedkg_compiler.syntax.split import split
 
@@ -30,6 +31,13 @@ PIECES = [
     "->",
     "<=",
     "N m",
+    "in ",
+    "all of (",
+    "over ?p ",
+    "follows ",
+    "closed ",
+    "unknown ",
+    "scope ",
 ]
 
 
@@ -63,6 +71,8 @@ def check(text: str) -> tuple[Diagnostic, ...]:
         assert problem.span.end_column <= len(lines[problem.span.end_line - 1]) + 2
         assert "^" in render(problem, tree.text)
         assert to_json(problem)["code"] == problem.code
+        if problem.fix is not None:
+            assert put_in(tree.text, [problem.fix])[1] == (problem.fix,)
     assert list(problems) == sorted(problems, key=lambda problem: (problem.span.line, problem.span.column))
     return problems
 

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from lark import Token
 
+from fedkg.nearest import nearest
 from fedkg_compiler.syntax.construct.comparison import comparison
-from fedkg_compiler.syntax.construct.expressions import expression
+from fedkg_compiler.syntax.construct.expressions import call, expression, over
+from fedkg_compiler.syntax.construct.options import distinct
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
-from fedkg_compiler.syntax.construct.words import head, plain, quantity
+from fedkg_compiler.syntax.construct.words import head, number, plain
 from fedkg_compiler.syntax.grammar import Branch, Leaf
-from fedkg_compiler.syntax.tree import AllOf, AnyOf, Condition, IfThen, IsClass, Monotone, Negation, OnlyAfter, Temporal, Until, Window
+from fedkg_compiler.syntax.tree import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Follows,
+    IfThen,
+    IsClass,
+    Membership,
+    Monotone,
+    Negation,
+    OnlyAfter,
+    OverMembers,
+    Temporal,
+    Until,
+    Window,
+)
+
+REDUCTIONS = ("sum", "mean", "min", "max", "count")
+
+MOST_MEMBERS = 10**9
+"""`at least` asks for no more members than this."""
 
 
 def condition(at: Statement, leaf: Leaf) -> Condition:
@@ -25,6 +48,17 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
             return comparison(at, leaf)
         case "is_class":
             return _is_class(at, leaf)
+        case "membership":
+            return Membership(
+                span=span,
+                subject=expression(at, branches(leaf)[0]),
+                negated=bool(tokens(leaf, "NOT")),
+                values=distinct(at, (plain(at, value) for value in tokens(leaf, "NAME", "STRING")), "class"),
+            )
+        case "follows":
+            return Follows(span=span, call=call(at, branches(leaf)[0]))
+        case "over_members":
+            return _over_members(at, leaf)
         case "monotone":
             return _monotone(at, leaf)
         case "negation":
@@ -43,7 +77,7 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
         case "only_after":
             effect, cause, *within = branches(leaf)
             return OnlyAfter(
-                span=span, effect=condition(at, effect), cause=condition(at, cause), within=quantity(at, within[0]) if within else None
+                span=span, effect=condition(at, effect), cause=condition(at, cause), within=expression(at, within[0]) if within else None
             )
         case name:
             raise AssertionError(f"the grammar makes a condition `{name}` that has no node")
@@ -66,6 +100,40 @@ def _is_class(at: Statement, branch: Branch) -> IsClass:
         value=plain(at, value),
         form=form,
     )
+
+
+def _over_members(at: Statement, branch: Branch) -> OverMembers:
+    """``all of``, ``any of``, ``at least N of``: the words before ``of`` are names to the grammar and are looked at here."""
+    word = token(branch, "NAME")
+    counts = tokens(branch, "NUMBER")
+    variable, source = over(at, branch)
+    least = 1 if word == "any" else None
+    if counts:
+        least = _count(at, counts[0])
+        if word != "at":
+            at.report("FKG048", at.span(word), f"`{word} least` is no way to count", "write: at least 2 of (...) over ?p ...")
+    elif word not in ("all", "any"):
+        near = nearest(str(word), ("all", "any"))
+        hint = f"did you mean `{near} of`?" if near else "conditions over members: all of (...), any of (...), at least 2 of (...)"
+        what = f"`{word} of` takes values, this is a condition" if word in REDUCTIONS else f"`{word} of` is no way to join conditions"
+        at.report("FKG048", at.span(word), what, hint)
+    return OverMembers(span=at.span(branch), arg=condition(at, branches(branch)[0]), least=least, variable=variable, source=source)
+
+
+def _count(at: Statement, written: Token) -> int:
+    """How many members: a whole number from 1 on, and no more than anybody could have."""
+    value = number(at, written)
+    if 1 <= value <= MOST_MEMBERS and value.is_integer():
+        return int(value)
+    if math.isinf(value):
+        return 1  # which has been said
+    hint = (
+        "write how many: at least 2 of (...); `not any of (...)` says none, `all of (...)` says all"
+        if value < 1 or value > MOST_MEMBERS
+        else f"write: at least {max(1, math.ceil(value))} of (...)"
+    )
+    at.report("FKG047", at.span(written), f"{written} is no number of members", hint)
+    return 1
 
 
 def _monotone(at: Statement, branch: Branch) -> Monotone:
@@ -117,4 +185,5 @@ def _until(at: Statement, branch: Branch) -> Until:
         left=condition(at, left),
         window=_window(at, window[0]) if window else None,
         right=condition(at, right),
+        closed=bool(tokens(branch, "CLOSED")),
     )

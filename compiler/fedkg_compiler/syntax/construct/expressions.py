@@ -6,9 +6,22 @@ from lark import Token
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.place import Statement, branches, token
-from fedkg_compiler.syntax.construct.words import plain, quantity, signed
+from fedkg_compiler.syntax.construct.words import plain, quantity, signed, term_name
 from fedkg_compiler.syntax.grammar import Branch, Leaf
-from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Pattern, Raised, Reference, Variable, Word
+from fedkg_compiler.syntax.tree import (
+    Aggregate,
+    Apply,
+    Arithmetic,
+    Expression,
+    InClass,
+    Negative,
+    Past,
+    Pattern,
+    Raised,
+    Reference,
+    Variable,
+    Word,
+)
 
 OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
@@ -58,6 +71,16 @@ def call(at: Statement, branch: Branch) -> Apply:
     return Apply(span=at.span(branch), name=at.word(token(branch, "NAME")), args=tuple(args), named=tuple(named.values()))
 
 
+def over(at: Statement, branch: Branch) -> tuple[Word, Pattern | InClass]:
+    """``over ?p where { ... }`` or ``over ?p in class T``, from the end of an aggregate or a condition over members."""
+    source = branches(branch, "group", "in_class")[-1]
+    variable = plain(at, token(branch, "VAR"))
+    if source.data == "in_class":
+        return variable, InClass(span=at.span(source), term=term_name(at, source))
+    span, text = group_text(at, source)
+    return variable, Pattern(span=span, text=text)
+
+
 def group_text(at: Statement, group: Branch) -> tuple[Span, str]:
     """What stands between the braces of a graph pattern, character by character, with its place."""
     start, end = group.meta.start_pos + 1, group.meta.end_pos - 1
@@ -88,12 +111,11 @@ def _arithmetic(at: Statement, branch: Branch) -> Expression:
 
 
 def _aggregate(at: Statement, branch: Branch) -> Aggregate:
-    body, group = branches(branch)
-    span, text = group_text(at, group)
+    variable, source = over(at, branch)
     return Aggregate(
         span=at.span(branch),
         function=at.word(token(branch, "NAME")),
-        body=expression(at, body),
-        variable=plain(at, token(branch, "VAR")),
-        source=Pattern(span=span, text=text),
+        body=expression(at, branches(branch)[0]),
+        variable=variable,
+        source=source,
     )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
+
+from lark import Token
+
 from fedkg_compiler.syntax.construct import options
 from fedkg_compiler.syntax.construct.conditions import condition
 from fedkg_compiler.syntax.construct.expressions import call, expression
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
-from fedkg_compiler.syntax.construct.words import head, plain, signed
+from fedkg_compiler.syntax.construct.words import head, plain, signed, string
 from fedkg_compiler.syntax.grammar import Branch
 from fedkg_compiler.syntax.tree import (
     Cause,
     Choice,
+    DecisionTable,
+    EarlierModel,
     Example,
     Infer,
     KeepSet,
     PredictKnowledge,
-    Quantifier,
     RangeKnowledge,
     Series,
     Template,
+    Word,
 )
 
 
@@ -55,23 +61,25 @@ def _template(at: Statement, branch: Branch) -> Template:
 
 def _infer(at: Statement, branch: Branch) -> Infer:
     name, per = tokens(branch, "NAME")
-    found, application = branches(branch)
     return Infer(
-        span=at.span(branch), name=plain(at, name), per=plain(at, per), variables=options.variables(at, found), call=call(at, application)
+        span=at.span(branch),
+        name=plain(at, name),
+        scope=options.scope(at, options.clauses(at, branch, "scope")),
+        per=plain(at, per),
+        variables=options.variables(at, branches(branch, "variables")[0]),
+        call=call(at, branches(branch, "call")[0]),
     )
-
-
-def _quantified(at: Statement, branch: Branch) -> Quantifier | None:
-    found = branches(branch, "quantifier")
-    return options.quantifier(at, found[0]) if found else None
 
 
 def _choice(at: Statement, branch: Branch) -> Choice:
     span = at.span(branch)
-    names = branches(branch, "names")
-    if names:
-        classes = tuple(plain(at, name) for name in tokens(names[0]))
-        return Choice(span=span, classes=options.distinct(at, classes, "class"))
+    classes = tokens(branch, "NAME", "STRING")
+    if classes:
+        return Choice(span=span, classes=options.distinct(at, (plain(at, name) for name in classes), "class"))
+    between = branches(branch, "between")
+    if between:
+        low, high = branches(between[0])
+        return Choice(span=span, ends=(expression(at, low), expression(at, high)))
     ends = branches(branch, "signed")
     if not ends:
         return Choice(span=span)
@@ -79,45 +87,69 @@ def _choice(at: Statement, branch: Branch) -> Choice:
     return Choice(span=span, interval=options.interval(at, ends, span), unit=plain(at, units[0]) if units else None)
 
 
+def _source(at: Statement, branch: Branch) -> DecisionTable | EarlierModel | None:
+    """``in table "x.csv"`` or ``from model "m.safetensors"`` in place of clauses."""
+    sources = branches(branch, "in_table", "in_model")
+    if not sources:
+        return None
+    span, path = at.span(sources[0]), string(at, token(sources[0], "STRING"))
+    quantifiers = branches(branch, "quantifier")
+    if quantifiers:
+        hint = "take `for ...` away; a sheet has a row, and a model an answer, for each case already"
+        at.report("FKG050", at.span(quantifiers[0]), "knowledge from a file holds for no variables", hint)
+    return DecisionTable(span=span, path=path) if sources[0].data == "in_table" else EarlierModel(span=span, path=path)
+
+
 def _range(at: Statement, branch: Branch) -> RangeKnowledge:
     name, output = tokens(branch, "NAME")
+    found = options.clauses(at, branch, "quantifier", "scope")
     clauses = []
     for clause in branches(branch, "allowed"):
         when, choice = branches(clause)
         clauses.append((condition(at, when), _choice(at, choice)))
+    others = branches(branch, "choice")
     return RangeKnowledge(
         span=at.span(branch),
         name=plain(at, name),
         output=plain(at, output),
-        quantifier=_quantified(at, branch),
+        quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
         clauses=tuple(clauses),
-        otherwise=_choice(at, branches(branch, "choice")[0]),
+        otherwise=_choice(at, others[0]) if others else None,
+        scope=options.scope(at, found),
+        source=_source(at, branch),
     )
 
 
 def _predict(at: Statement, branch: Branch) -> PredictKnowledge:
     name, output = tokens(branch, "NAME")
+    found = options.clauses(at, branch, "quantifier", "scope")
     clauses = []
     for clause in branches(branch, "predicted"):
         when, value = branches(clause)
         clauses.append((condition(at, when), expression(at, value)))
+    last = branches(branch)[-1] if branches(branch) else None
+    others = [branch for branch in [last] if branch is not None and branch.data not in ("predicted", "in_table", "in_model")]
     return PredictKnowledge(
         span=at.span(branch),
         name=plain(at, name),
         output=plain(at, output),
-        quantifier=_quantified(at, branch),
+        quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
         clauses=tuple(clauses),
-        otherwise=expression(at, branches(branch)[-1]),
+        otherwise=expression(at, others[0]) if others else None,
+        scope=options.scope(at, found),
+        source=_source(at, branch),
     )
 
 
 def _set(at: Statement, branch: Branch) -> KeepSet:
+    found = options.clauses(at, branch, "quantifier", "scope")
     return KeepSet(
         span=at.span(branch),
         name=plain(at, token(branch, "NAME")),
-        quantifier=_quantified(at, branch),
+        quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
         target=plain(at, token(branch, "DOTTED")),
         call=call(at, branches(branch, "call")[0]),
+        scope=options.scope(at, found),
     )
 
 
@@ -144,10 +176,12 @@ def _example(at: Statement, branch: Branch) -> Example:
 
 
 def _series(at: Statement, branch: Branch) -> Series:
-    units = tokens(branch, "UNIT")
-    return Series(
-        span=at.span(branch),
-        head=head(at, branches(branch, "head")[0]),
-        values=tuple(signed(at, value)[0] for value in branches(branch, "signed")),
-        unit=plain(at, units[0]) if units else None,
-    )
+    """Numbers, or classes; ``unknown`` is NaN among numbers and "" among classes."""
+    name, listed = branches(branch)
+    span, signal = at.span(branch), head(at, name)
+    if listed.data == "texts" and tokens(listed, "NAME", "STRING"):
+        texts = (Word(span=at.span(word), text="") if word.type == "UNKNOWN" else plain(at, word) for word in tokens(listed))
+        return Series(span=span, head=signal, values=(), texts=tuple(texts))
+    units = tokens(listed, "UNIT")
+    values = (math.nan if isinstance(value, Token) else signed(at, value)[0] for value in listed.children if value not in units)
+    return Series(span=span, head=signal, values=tuple(values), unit=plain(at, units[0]) if units else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fedkg.nearest import nearest
+from fedkg.nearest import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.construct.expressions import group_text
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
@@ -13,6 +13,8 @@ from fedkg_compiler.syntax.grammar import Branch
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Quantity, Word
 
 KINDS = ("temporal", "causal", "capacity", "physical", "other")
+SCOPES = ("public", "server", "client")
+ENDS = ("strict", "clip")
 _CLAUSES = {"meaning": "is", "unit": "in", "bounds": "span", "quantifier": "for", "trace": "trace column", "time": "time column"}
 
 
@@ -96,9 +98,28 @@ def kind(at: Statement, found: dict[str, Branch]) -> Word | None:
         return None
     word = plain(at, token(found["kind"], "NAME"))
     if word.text not in KINDS:
-        near = nearest(word.text, KINDS)
-        hint = f"did you mean `{near}`?" if near else f"the kinds are {', '.join(KINDS)}"
+        hint = did_you_mean(word.text, KINDS, f"the kinds are {', '.join(KINDS)}")
         at.report("FKG031", word.span, f"`{word.text}` is no kind of rule", hint)
+    return word
+
+
+def scope(at: Statement, found: dict[str, Branch]) -> Word | None:
+    """``scope client``, one of `SCOPES`."""
+    return _one_of(at, found, "scope", SCOPES, "FKG046", "no scope", f"the scopes are {', '.join(SCOPES)}")
+
+
+def ends(at: Statement, found: dict[str, Branch]) -> Word | None:
+    """``ends clip``, one of `ENDS`."""
+    return _one_of(at, found, "ends", ENDS, "FKG049", "no way for a timeline to end", "write: ends strict, or: ends clip")
+
+
+def _one_of(at: Statement, found: dict[str, Branch], clause: str, words: tuple[str, ...], code: str, what: str, known: str) -> Word | None:
+    """The name in a clause, which must be one of a few words."""
+    if clause not in found:
+        return None
+    word = plain(at, token(found[clause], "NAME"))
+    if word.text not in words:
+        at.report(code, word.span, f"`{word.text}` is {what}", did_you_mean(word.text, words, known))
     return word
 
 

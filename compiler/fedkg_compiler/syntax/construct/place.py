@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lark import Token
 
+from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.syntax.grammar import Branch, Leaf
 from fedkg_compiler.syntax.split import Chunk
@@ -35,7 +36,8 @@ class Statement:
 
     def report(self, code: str, span: Span, message: str, help: str = "", *, related: tuple[Related, ...] = ()) -> None:
         """Add an error."""
-        self.problems.append(Diagnostic(code=code, severity="error", span=span, message=message, help=help, related=related))
+        fix = suggested(span, help)
+        self.problems.append(Diagnostic(code=code, severity="error", span=span, message=message, help=help, related=related, fix=fix))
 
 
 def tokens(branch: Branch, *kinds: str) -> list[Token]:

@@ -42,7 +42,7 @@ def _timeline(at: Statement, branch: Branch) -> Timeline:
         name: string(at, token(branches(found[name], "column")[0], "STRING")) if name in found else None for name in ("time", "trace")
     }
     step = options.lasting(at, branches(found["step"])[0], "a step") if "step" in found else None
-    return Timeline(span=at.span(branch), step=step, time=columns["time"], trace=columns["trace"])
+    return Timeline(span=at.span(branch), step=step, ends=options.ends(at, found), time=columns["time"], trace=columns["trace"])
 
 
 def _signal(at: Statement, branch: Branch) -> Signal:
@@ -70,7 +70,7 @@ def _label(at: Statement, branch: Branch) -> Label:
 
 def _rule(at: Statement, branch: Branch) -> Rule:
     *_, formula = branches(branch)
-    found = options.clauses(at, branch, "quantifier", "kind", "weight", "hard")
+    found = options.clauses(at, branch, "quantifier", "kind", "weight", "hard", "scope")
     titles = tokens(branch, "STRING")
     return Rule(
         span=at.span(branch),
@@ -80,6 +80,7 @@ def _rule(at: Statement, branch: Branch) -> Rule:
         kind=options.kind(at, found),
         weight=options.weight(at, found),
         hard="hard" in found,
+        scope=options.scope(at, found),
         formula=condition(at, formula),
         text=at.chunk.text[branch.meta.start_pos : branch.meta.end_pos],
     )

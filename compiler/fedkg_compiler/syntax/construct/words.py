@@ -10,7 +10,7 @@ from lark import Token
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.place import Statement, token, tokens
 from fedkg_compiler.syntax.grammar import Branch
-from fedkg_compiler.syntax.tree import Head, Quantity, TermName, Word
+from fedkg_compiler.syntax.tree import Head, Number, Quantity, TermName, Word
 
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[\s\S])")
@@ -70,18 +70,18 @@ def head(at: Statement, branch: Branch) -> Head:
     )
 
 
-def number(at: Statement, written: Token) -> float:
-    """The value of a number; one beyond float64 is a problem."""
+def number(at: Statement, written: Token) -> Number:
+    """The value of a number, with its spelling; one beyond float64 is a problem."""
     value = float(written)
     if math.isinf(value):
         at.report("FKG037", at.span(written), "this number is too large", "the largest number is about 1.8e308")
-    return value
+    return Number(value, str(written))
 
 
-def signed(at: Statement, branch: Branch) -> tuple[float, Span]:
+def signed(at: Statement, branch: Branch) -> tuple[Number, Span]:
     """A number with its sign, and its place."""
     value = number(at, token(branch, "NUMBER"))
-    return (-value if len(branch.children) == 2 else value), at.span(branch)
+    return (Number(-value, f"-{value.written}") if len(branch.children) == 2 else value), at.span(branch)
 
 
 def quantity(at: Statement, branch: Branch) -> Quantity:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.syntax.explain import shapes, signs, words
+from fedkg_compiler.syntax.explain import forms, members, shapes, signs, words
 from fedkg_compiler.syntax.explain.edge import explain_start, indented_statement
 from fedkg_compiler.syntax.explain.expected import expected, listed
+from fedkg_compiler.syntax.explain.fixes import certain_fix
 from fedkg_compiler.syntax.explain.offence import Found, Offence, offence
 from fedkg_compiler.syntax.split import Chunk
 
@@ -15,6 +17,7 @@ from fedkg_compiler.syntax.split import Chunk
 RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     shapes.unclosed_brace,
     shapes.missing_name,
+    forms.example_values,
     signs.number_form,
     signs.torn_sign,
     signs.dashed_comment,
@@ -23,6 +26,14 @@ RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     words.late_option,
     words.inner_prefix,
     words.second_statement,
+    forms.bare_option,
+    forms.late_closed,
+    forms.knowledge_source,
+    forms.range_ends,
+    members.class_list,
+    members.follows_call,
+    members.over_members,
+    members.members_of_values,
     words.read_as_name,
     words.tolerance_as_within,
     words.falling_feature,
@@ -55,7 +66,7 @@ def explain(chunk: Chunk) -> Diagnostic:
     for recognise in RECOGNISERS:
         found = recognise(at)
         if found is not None:
-            return at.diagnostic(found)
+            return at.diagnostic(replace(found, fix=found.fix or certain_fix(at, found)))
     return at.diagnostic(_unexpected(at))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fedkg.nearest import nearest
-from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
+from fedkg_compiler.syntax.explain.fixes import slip
 from fedkg_compiler.syntax.explain.offence import offence, place
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk
@@ -46,7 +48,8 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     span = place(chunk, start, start + max(1, len(word)))
     if continues:
         message = f"`{word}` stands at the left edge, where a statement begins"
-        return _error("FKG026", message, "indent this line: it belongs to the statement above", span)
+        edge = replace(span, end_column=span.column)
+        return _error("FKG026", message, "indent this line: it belongs to the statement above", span, Edit(span=edge, was="", text="  "))
     near = nearest(word.lstrip("@"), STATEMENT_WORDS)
     if word == "@prefix":
         hint = "write: prefix plant: <https://example.org/plant#>, without @ and full stop"
@@ -62,7 +65,8 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
         hint = "a condition stands in a rule: rule NAME require ..."
     else:
         hint = "a statement begins with rule, signal, output, use or the like; indent the line to continue the statement above"
-    return _error("FKG001", f"`{word}` does not start a statement", hint, span)
+    edit = Edit(span=span, was=word, text=near) if near and slip(word, near, STATEMENT_WORDS) else None
+    return _error("FKG001", f"`{word}` does not start a statement", hint, span, edit)
 
 
 def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
@@ -79,11 +83,14 @@ def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
     word = piece[0] if piece else ""
     message = f"the statement `{word}` is indented, as if it belonged to the one above"
     span = place(chunk, start, start + len(word))
-    problem = _error("FKG027", message, "move it to the left edge", span)
+    indent = chunk.text[chunk.text.rfind("\n", 0, start) + 1 : start]
+    edit = Edit(span=replace(span, column=1, end_column=span.column), was=indent, text="")
+    problem = _error("FKG027", message, "move it to the left edge", span, edit)
     above = Chunk(file=chunk.file, line=chunk.line, text=chunk.text[:cut])
     below = Chunk(file=chunk.file, line=chunk.line + chunk.text.count("\n", 0, cut), text=chunk.text[cut:])
     return above, below, problem
 
 
-def _error(code: str, message: str, help: str, span: Span) -> Diagnostic:
-    return Diagnostic(code=code, severity="error", span=span, message=message, help=help)
+def _error(code: str, message: str, help: str, span: Span, edit: Edit | None = None) -> Diagnostic:
+    fix = Fix(edits=(edit,)) if edit else None
+    return Diagnostic(code=code, severity="error", span=span, message=message, help=help, fix=fix)

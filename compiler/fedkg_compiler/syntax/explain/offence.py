@@ -8,7 +8,7 @@ from typing import Any
 
 from lark import Token, UnexpectedInput, UnexpectedToken
 
-from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
 from fedkg_compiler.syntax.grammar import keywords, statement_parser
 from fedkg_compiler.syntax.split import Chunk
 
@@ -22,13 +22,17 @@ _OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A mistake recognised; `start` and `end` are set where it stands elsewhere than the offence, as offsets in the statement."""
+    """A mistake recognised; `start` and `end` are set where it stands elsewhere than the offence, as offsets in the statement.
+
+    `fix` is what mends it for certain: (start, end, text) in the statement, each a stretch and what is to stand there.
+    """
 
     code: str
     message: str
     help: str = ""
     start: int | None = None
     end: int | None = None
+    fix: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,9 @@ class Offence:
         span = place(self.chunk, start, end)
         if start == end:
             span = replace(span, end_column=span.end_column + 1)
-        return Diagnostic(code=found.code, severity="error", span=span, message=found.message, help=found.help)
+        edits = tuple(Edit(span=place(self.chunk, a, b), was=self.text[a:b], text=text) for a, b, text in found.fix)
+        fix = Fix(edits=edits) if edits else None
+        return Diagnostic(code=found.code, severity="error", span=span, message=found.message, help=found.help, fix=fix)
 
 
 def place(chunk: Chunk, start: int, end: int) -> Span:

@@ -59,7 +59,7 @@ from fedkg_compiler.syntax.tree.statements import (
     Timeline,
     Use,
 )
-from fedkg_compiler.syntax.tree.words import Head, TermName, Tree, Word
+from fedkg_compiler.syntax.tree.words import Head, Number, TermName, Tree, Word
 
 __all__ = [
     "Aggregate",
@@ -91,6 +91,7 @@ __all__ = [
     "Monotone",
     "Negation",
     "Negative",
+    "Number",
     "OnlyAfter",
     "OverMembers",
     "Past",

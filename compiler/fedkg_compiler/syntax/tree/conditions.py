@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedkg_compiler.syntax.tree.expressions import Apply, Expression, Quantity
+from fedkg_compiler.syntax.tree.expressions import Apply, Expression
 from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
 from fedkg_compiler.syntax.tree.words import Head, Tree, Word
 
@@ -131,7 +131,7 @@ class OnlyAfter(Tree):
 
     effect: Condition
     cause: Condition
-    within: Quantity | None = None
+    within: Expression | None = None
 
 
 Condition = (

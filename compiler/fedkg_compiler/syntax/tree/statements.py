@@ -102,7 +102,10 @@ class Infer(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Tree):
-    """What a range clause allows: ``any`` (all empty), classes, ``0 .. 3 bar``, or ``between 0.9 * x and 1.1 * x`` (`ends`)."""
+    """What a range clause allows: ``any`` (all empty), classes, ``0 .. 3 bar``, or ``between 0.9 * x and 1.1 * x`` (`ends`).
+
+    Classes are names or texts; one that is called "any" or "between" stands in quotes.
+    """
 
     classes: tuple[Word, ...] = ()
     interval: tuple[float, float] | None = None
@@ -174,7 +177,11 @@ class Cause(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series(Tree):
-    """``pressure = 7 9 9 bar`` or ``grade = A A B`` in an example; of `values` and `texts` one is empty; NaN for ``unknown``."""
+    """``pressure = 7 9 unknown bar`` or ``grade = A "B 2" unknown`` in an example; one of `values` and `texts` is empty.
+
+    ``unknown`` is NaN among the values and a Word with the text "" among the texts (a class may be called "unknown", in quotes).
+    A series of nothing but ``unknown`` has values.
+    """
 
     head: Head
     values: tuple[float, ...]

@@ -8,6 +8,25 @@ from typing import Literal
 from fedkg_compiler.diagnostics.record import Span
 
 
+class Number(float):
+    """A number that knows how it was written: ``1.50`` is 1.5 and prints as ``1.50``. In everything else it is a float.
+
+    A float of the tree may be one of these, or a plain float where no text stands behind the tree.
+    """
+
+    __slots__ = ("written",)
+    written: str
+
+    def __new__(cls, value: float, written: str) -> Number:
+        """The number with its spelling."""
+        number = super().__new__(cls, value)
+        number.written = written
+        return number
+
+    def __reduce__(self) -> tuple[type[Number], tuple[float, str]]:
+        return Number, (float(self), self.written)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """Base of all syntax nodes: the place in the file."""

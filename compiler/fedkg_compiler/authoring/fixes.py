@@ -1,0 +1,104 @@
+"""Mends what can be mended for certain, and never leaves a file with more errors than it had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedkg_compiler.diagnostics.fixes import put_in
+from fedkg_compiler.diagnostics.record import Diagnostic, Fix
+from fedkg_compiler.driver import GRAPH_SUFFIXES, compile_rules
+from fedkg_compiler.inputs import instead
+from fedkg_compiler.syntax.text import decode
+
+MAX_ROUNDS = 20
+_ONE_BY_ONE = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """What came of mending some rule files; nothing has been written yet.
+
+    Attributes:
+        texts: the new text of each file that changed, by its path as given. before: the bytes that each of them had. fixed: the problems
+        that were mended, in the order in which that was done. diagnostics: what is left to say of all files.
+    """
+
+    texts: dict[Path, str]
+    before: dict[Path, bytes]
+    fixed: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
+    """Put the certain fixes into rule files, look again at what they show, and go on until nothing more is fixable.
+
+    Fixes after which a file would have more errors than before are left out. Files that are no UTF-8 or UTF-16 stay as they are.
+    """
+    before = {path: path.read_bytes() for path in paths if path.suffix.lower() not in GRAPH_SUFFIXES}
+    decoded = {path: decode(body, str(path)) for path, body in before.items()}
+    texts = {path: text for path, (text, problems) in decoded.items() if not problems}
+    mending = _Mending(paths, graphs, dict(texts))
+    for _ in range(MAX_ROUNDS):
+        if not mending.round():
+            break
+    changed = {path: text for path, text in mending.texts.items() if text != texts[path]}
+    return Mended(
+        texts=changed, before={path: before[path] for path in changed}, fixed=tuple(mending.fixed), diagnostics=mending.diagnostics
+    )
+
+
+class _Mending:
+    """The texts as they are by now, what is said of them, and what was mended."""
+
+    def __init__(self, paths: Sequence[Path], graphs: Sequence[Path], texts: dict[Path, str]) -> None:
+        self.paths, self.graphs, self.texts = paths, graphs, texts
+        self.fixed: list[Diagnostic] = []
+        self.refused: set[Fix] = set()
+        self.diagnostics = self._look(texts)
+
+    def round(self) -> bool:
+        """Put in all fixes that are said now, or those of them that do no harm; whether any was."""
+        wanted = [item for item in self.diagnostics if item.fix is not None and item.fix not in self.refused]
+        if self._try(wanted):
+            return True
+        taken = False
+        for item in wanted[:_ONE_BY_ONE] if len(wanted) > 1 else ():
+            still = next((now for now in self.diagnostics if now.code == item.code and now.fix == item.fix), None)
+            taken = (still is not None and self._try([still])) or taken
+        self.refused |= {item.fix for item in wanted if item.fix is not None}
+        return taken
+
+    def _try(self, wanted: Sequence[Diagnostic]) -> bool:
+        """Put fixes in where no file has more errors afterwards; whether anything changed."""
+        texts, done = dict(self.texts), []
+        for path, text in self.texts.items():
+            here = {item.fix: item for item in wanted if item.span.file == str(path) and item.fix is not None}
+            texts[path], put = put_in(text, here)
+            done += [here[fix] for fix in put]
+        if texts == self.texts:
+            return False
+        diagnostics = self._look(texts)
+        was, now = _errors(self.diagnostics), _errors(diagnostics)
+        if any(now[file] > was[file] for file in now):
+            return False
+        self.texts, self.diagnostics = texts, diagnostics
+        self.fixed += done
+        return True
+
+    def _look(self, texts: Mapping[Path, str]) -> tuple[Diagnostic, ...]:
+        with _standing_in(texts):
+            return compile_rules(self.paths, graphs=self.graphs, check_only=True, reason=False).diagnostics
+
+
+@contextmanager
+def _standing_in(texts: Mapping[Path, str]) -> Iterator[None]:
+    with instead({path: text.encode("utf-8") for path, text in texts.items()}):
+        yield
+
+
+def _errors(diagnostics: Sequence[Diagnostic]) -> Counter[str]:
+    return Counter(item.span.file for item in diagnostics if item.severity == "error")

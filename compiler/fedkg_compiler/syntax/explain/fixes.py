@@ -1,0 +1,161 @@
+"""What mends a statement for certain: told from the explanation, the piece that it marks, and what could have stood there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fedkg.nearest import distance
+from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.words import PREFIX_WORDS
+
+Changes = tuple[tuple[int, int, str], ...]
+
+# the piece as it is written, and what it is for certain: by code
+SIGNS: dict[str, dict[str, str]] = {
+    "FKG010": {"===": "==", "=<": "<=", "=": "==", ":=": "==", "<>": "!=", "!==": "!=", "<==": "<=", ">==": ">="},
+    "FKG024": {"**": "^", "−": "-", "–": "-", "—": "-", "×": "*", "⋅": "*", "·": "*", "∙": "*", "÷": "/"},
+}
+WORDS = {"&&": "and", "&": "and", "∧": "and", "||": "or", "|": "or", "∨": "or", "!": "not", "¬": "not", "~": "not"}
+MEANT = {
+    "equals": "==",
+    "decreases": "falls",
+    "drops": "falls",
+    "sinks": "falls",
+    "increases": "rises",
+    "grows": "rises",
+    "unit": "in",
+    "range": "span",
+}
+_QUOTED = re.compile(r"[“”„‟«»]([^“”„‟«»\"\\\n]*)[“”„‟«»]|'([^'\"\\\n]*)'")
+_MISSING = re.compile(r"`(\w+)` is missing(?: before `[^`]+`| behind `from`)?\Z")
+_THOUSANDS = re.compile(r"[0-9]{1,3}(?:['’_ \u00a0\u202f][0-9]{3})+")
+_LIST = re.compile(r"[(\[{]([^()\[\]{}\n]*)[)\]}]")
+_SHORT = 3
+
+
+def certain_fix(at: Offence, found: Found) -> Changes:
+    """The changes that mend what was recognised, where there is one way; () where there are several, or none is certain."""
+    start = at.start if found.start is None else found.start
+    end = start + len(at.bad) if found.start is None else (found.end or start)
+    written = at.text[start:end]
+    match found.code:
+        case "FKG010" | "FKG024":
+            return _sign(at, found, start, end)
+        case "FKG011":
+            return _arrow(at, start, end)
+        case "FKG012" if written in WORDS:
+            before = "" if at.text[start - 1 : start].isspace() or at.text[start - 1 : start] == "(" else " "
+            after = "" if at.text[end : end + 1].isspace() else " "
+            return ((start, end, f"{before}{WORDS[written]}{after}"),)
+        case "FKG008" | "FKG023":
+            return _number(found, start, end, written)
+        case "FKG013" | "FKG022":
+            return _marks(at, found, start, end)
+        case "FKG006":
+            return _word(at, found, start, end)
+        case "FKG002" | "FKG022" | "FKG053" if missing := _MISSING.match(found.message):
+            return ((start, start, f"{missing[1]} "),)
+        case "FKG020" if at.bad == ",":
+            return ((start, end, "" if re.match(r"\s*then\b", at.text[end:]) else " then"),)
+        case "FKG043":
+            return ((start, end, ""),)
+        case "FKG051":
+            return _class_list(at, found, start)
+        case "FKG054" if found.help.endswith("is written: unknown"):
+            return ((start, end, "unknown"),)
+        case _:
+            return ()
+
+
+def slip(word: str, meant: str, known: Iterable[str]) -> bool:
+    """Whether a word is a word of the language with one slip in it, and no other word is as near."""
+    others = {other for other in known if other not in (word, meant)}
+    if word.casefold() == meant.casefold():
+        return True
+    return len(word) >= _SHORT and distance(word, meant, 1) <= 1 and all(distance(word, other, 1) > 1 for other in others)
+
+
+def _sign(at: Offence, found: Found, start: int, end: int) -> Changes:
+    written = at.text[start:end]
+    meant = SIGNS[found.code].get(written)
+    if meant is None and re.fullmatch(r"[<>]\s+=", written):
+        meant = written[0] + "="
+    rest = at.text[end:].split("\n", 1)[0].strip()
+    if written in (";", ".") and (not rest or rest.startswith("#")):
+        meant = ""
+    if written == "," and at.form == "example":
+        meant = ""
+    in_unit = written in "×⋅·∙÷" and at.last is not None and at.last.type == "UNIT" and at.touching
+    return () if meant is None or in_unit else ((start, end, meant),)
+
+
+def _arrow(at: Offence, start: int, end: int) -> Changes:
+    """``require a -> b`` is ``require if a then b``; behind a prefix word, or in parentheses, it may be meant in two ways."""
+    if at.text[start:end] not in ("->", "=>", "→", "⇒", "⟹", "-->"):
+        return ()
+    opened = [token for token in at.before if str(token) in ("require", "when")]
+    if at.open_brackets or not opened:
+        return ()
+    first = opened[-1].end_pos or 0
+    words = [str(token) for token in at.before if (token.start_pos or 0) >= first]
+    if words[:1] == ["if"] and "then" not in words and not {*PREFIX_WORDS[:-1]} & {*words}:
+        return ((start, end, "then"),)
+    if {*PREFIX_WORDS, "then", "until", "since", "only"} & {*words}:
+        return ()
+    return ((first, first, " if"), (start, end, "then"))
+
+
+def _number(found: Found, start: int, end: int, written: str) -> Changes:
+    """Decimal commas, digits apart, signs; ``1,000`` may be one or a thousand."""
+    meant = re.search(r"(?:: |write )([0-9.]+)\Z", found.help)
+    if meant is None:
+        return ()
+    if found.code == "FKG008" and (re.fullmatch(r"[0-9]+,[0-9]{3}", written) or found.help.startswith("a number has one point")):
+        return ()
+    if found.code == "FKG023" and not (written[:1] in ".+" or _THOUSANDS.fullmatch(written)):
+        return ()
+    return ((start, end, meant[1]),)
+
+
+def _marks(at: Offence, found: Found, start: int, end: int) -> Changes:
+    """Quotes, question marks of variables, brackets of IRIs."""
+    written = at.text[start:end]
+    if at.accepts == {"STRING"} and found.help.startswith('write "'):
+        return ((start, end, found.help.removeprefix("write ")),)
+    quoted = _QUOTED.match(at.text, start)
+    if found.code == "FKG013" and quoted and "STRING" in at.accepts:
+        return ((start, quoted.end(), f'"{quoted[1] or quoted[2] or ""}"'),)
+    if found.message.endswith("is no variable") or written.startswith("$"):
+        return ((start, end, "?" + written.lstrip("$")),)
+    if found.message.endswith("is no variable of the language"):
+        return ((start, end, "?" + written[1:]),)
+    if at.accepts == {"IRI"} and re.match(r"[\"']?https?://", written):
+        return ((start, end, "<" + written.strip("\"'") + ">"),)
+    if at.accepts == {"COLON"} and at.form == "prefix" and at.bad.startswith("<") and at.last is not None:
+        return ((at.last.end_pos or start, at.last.end_pos or start, ":"),)
+    missing = _MISSING.match(found.message)
+    return ((start, start, f"{missing[1]} "),) if missing else ()
+
+
+def _word(at: Offence, found: Found, start: int, end: int) -> Changes:
+    written = at.text[start:end]
+    if written.casefold() in MEANT:
+        return ((start, end, MEANT[written.casefold()]),)
+    near = re.fullmatch(r"did you mean `([^`]+)`\?", found.help)
+    return ((start, end, near[1]),) if near and slip(written, near[1], at.words) else ()
+
+
+def _class_list(at: Offence, found: Found, start: int) -> Changes:
+    """``is in A``, ``not A``, ``in (A, B)``."""
+    if found.message == "`is in` is one word too many":
+        return ((start, at.last.start_pos or start, ""),) if at.last else ()
+    if found.message == "`not in` is one word too many":
+        verb = at.before[-3]
+        return ((verb.start_pos or 0, start, ""),) if verb.type == "IS" else ()
+    if found.message.startswith("`not` stands before") and at.last is not None:
+        return ((at.last.start_pos or 0, at.last.start_pos or 0, "is "),)
+    whole = _LIST.match(at.text, start)
+    if found.message.startswith("a list of classes has no") and whole and whole[1].strip():
+        return ((start, whole.end(), whole[1].strip()),)
+    return ()

@@ -1,0 +1,94 @@
+"""Mistakes in scopes, in the ends of a timeline, in knowledge from files, and in the values of an example."""
+
+from __future__ import annotations
+
+import re
+
+from fedkg_compiler.syntax.construct.options import ENDS, SCOPES
+from fedkg_compiler.syntax.explain.offence import Found, Offence
+
+_UNKNOWN = re.compile(r"(?:nan|na|n/a|null|none|missing)\b|[?_](?!\w)", re.IGNORECASE)
+_SOURCES = 'write: when ... allow ..., or: in table "grades.csv", or: from model "grades.safetensors"'
+
+
+def bare_option(at: Offence) -> Found | None:
+    """``rule a client require ...``, ``timeline step 5 min clip``: the value of an option without its word; an option too late."""
+    if at.bad in SCOPES and "SCOPE" in at.accepts:
+        return Found("FKG002", f"`scope` is missing before `{at.bad}`", f"write: scope {at.bad}")
+    if at.form == "timeline" and at.bad in ENDS and "ENDS" in at.accepts:
+        return Found("FKG002", f"`ends` is missing before `{at.bad}`", f"write: ends {at.bad}")
+    last = at.last
+    if at.form == "timeline" and last is not None and str(last) in ENDS and last.type == "UNIT":
+        start = last.start_pos or 0
+        return Found("FKG002", f"`ends` is missing before `{last}`", f"write: ends {last}", start, start + len(last))
+    if at.bad == "scope" and at.form == "infer" and "SCOPE" not in at.accepts:
+        return Found("FKG015", "`scope` stands too late", "write: infer NAME scope client per client find ...")
+    if at.bad in ("scope", "for") and at.form == "set" and at.has("keep"):
+        return Found("FKG015", f"`{at.bad}` stands behind `keep`", "options come before keep: set NAME scope client keep ...")
+    return None
+
+
+def late_closed(at: Offence) -> Found | None:
+    """``a until within 5 min closed b``."""
+    last = at.last
+    if last is None or last.type != "NAME" or str(last) != "closed" or "CMP" not in at.accepts:
+        return None
+    if not (at.has("until") or at.has("since")) or at.bad in at.words or not re.match(r"[^\W\d]|[?`(]", at.bad):
+        return None
+    start = last.start_pos or 0
+    hint = "it stands directly behind until: a until closed within 5 min b"
+    return Found("FKG002", "`closed` is not expected here", hint, start, start + len(last))
+
+
+def knowledge_source(at: Offence) -> Found | None:
+    """Knowledge without clauses, or with a file that is not named as it should be."""
+    if at.form not in ("range", "predict") or at.last is None:
+        return None
+    clause = "predict" if at.form == "predict" else "allow"
+    hint = _SOURCES.replace("allow", clause)
+    if {"WHEN", "FROM", "IN"} <= at.accepts and at.ended:
+        return Found("FKG003", f"this {at.form} knowledge says nothing", hint)
+    if {"WHEN", "FROM", "IN"} <= at.accepts and at.bad == "model":
+        return Found("FKG002", "`from` is missing before `model`", 'write: from model "grades.safetensors"')
+    if {"WHEN", "FROM", "IN"} <= at.accepts and at.bad[:1] == '"':
+        return Found("FKG022", "what kind of file is this?", f"write: in table {at.bad}, or: from model {at.bad}")
+    if at.accepts == {"TABLE"} and at.last.type == "IN":
+        return Found("FKG022", "knowledge comes from a table, or from a model", hint)
+    if at.accepts == {"MODEL"}:
+        return Found("FKG022", "`model` is missing behind `from`", f"write: from model {at.bad if at.bad[:1] == chr(34) else 'FILE'}")
+    if at.bad == "when" and "OTHERWISE" in at.accepts and "WHEN" not in at.accepts and "AND" not in at.accepts:
+        return Found("FKG002", "clauses stand in the file or here, not in both", "take the file or the clauses away")
+    return None
+
+
+def range_ends(at: Offence) -> Found | None:
+    """``allow between 1 .. 2``, ``allow 0.9 * x .. 1.1 * x``."""
+    if at.form != "range" or at.last is None:
+        return None
+    if at.has("between") and at.bad in ("..", "to", ",", "bis") and "AND" in at.accepts and "CMP" not in at.accepts:
+        return Found("FKG002", f"`{at.bad}` does not join the two ends", "write: allow between 0.9 * x and 1.1 * x")
+    if at.bad in ("*", "+", "-", "/", "(") and ("DOTDOT" in at.accepts or at.allows("..")):
+        return Found("FKG002", "the ends of `..` are numbers", "for values write: allow between 0.9 * x and 1.1 * x")
+    if at.bad in ("*", "+", "/", "(", "..") and {"COMMA", "OTHERWISE"} <= at.accepts and "CMP" not in at.accepts:
+        return Found("FKG002", "a range of values has two ends", "write: allow between 0.9 * x and 1.1 * x")
+    return None
+
+
+def example_values(at: Offence) -> Found | None:
+    """Numbers among classes, ``nan`` and the like, classes with commas."""
+    last = at.last
+    if at.form != "example" or last is None or not at.has("="):
+        return None
+    if _UNKNOWN.match(at.rest) and {"UNKNOWN"} & at.accepts:
+        return Found("FKG054", f"`{at.bad}` is no value", "a value that is not known is written: unknown")
+    if at.bad[:1].isdigit() or at.bad in ("-", "?", "unknown") or at.bad[:1] in ("?", '"'):
+        if _UNKNOWN.fullmatch(str(last)) and last.type in ("NAME", "UNIT"):
+            start = last.start_pos or 0
+            return Found("FKG054", f"`{last}` is no value", "a value that is not known is written: unknown", start, start + len(last))
+        hint = f'all values are numbers, the unit behind the last: 7 unknown 9 bar; or all are classes: A "{at.bad}" unknown'
+        if last.type in ("NAME", "STRING", "UNIT"):
+            hint = hint.replace('""', '"').replace('"unknown"', '"7"')
+            return Found("FKG054", f"`{at.bad}` stands behind `{last}`", hint)
+    if at.bad == "," and last.type in ("NAME", "STRING"):
+        return Found("FKG024", "the values of an example have no commas", "write spaces between them: A A B")
+    return None

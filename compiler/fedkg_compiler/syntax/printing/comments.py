@@ -1,0 +1,57 @@
+"""The comments of a file, and where each of them stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from lark import Token
+
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.grammar import statement_parser
+from fedkg_compiler.syntax.printing.layout import Remark
+
+_COMMENT = re.compile(r"#[^\n]*")
+
+
+def inner(text: str) -> Iterator[tuple[int, str]]:
+    """The comments between the words of one statement, outside braces: where each begins, and its text."""
+    parser: Any = statement_parser().parse_interactive(text)  # lark leaves these methods untyped
+    depth = 0
+    tokens: list[Token] = list(parser.iter_parse())
+    for before, after in pairwise(tokens):
+        depth += (before.type == "LBRACE") - (before.type == "RBRACE")
+        start = before.end_pos or 0
+        if depth == 0:
+            for found in _COMMENT.finditer(text, start, after.start_pos or start):
+                yield found.start(), found[0].rstrip()
+
+
+def remarks(text: str, clauses: Sequence[tuple[int, int] | None]) -> list[Remark] | None:
+    """The comments of a statement, each behind the clause it stands behind; None where one stands inside a clause, or cannot be placed.
+
+    Args:
+        text: the statement. clauses: where each clause begins and ends in it, in the order in which they are printed.
+    """
+    found: list[Remark] = []
+    for start, comment in inner(text):
+        if any(place is None for place in clauses) or any(place and place[0] < start < place[1] for place in clauses):
+            return None
+        before = [i for i, place in enumerate(clauses) if place and place[1] <= start]
+        line = text[text.rfind("\n", 0, start) + 1 : start]
+        clause = max(before, key=lambda i: (clauses[i] or (0, 0))[1], default=-1)
+        found.append(Remark(clause=clause, text=comment, own=not line.strip()))
+    return found
+
+
+class Places:
+    """Offsets of a text from lines and columns."""
+
+    def __init__(self, text: str) -> None:
+        self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
+
+    def of(self, span: Span) -> tuple[int, int]:
+        """Where a span begins and ends."""
+        return self.starts[span.line - 1] + span.column - 1, self.starts[span.end_line - 1] + span.end_column - 1

@@ -1,0 +1,197 @@
+"""Conditions as text: on one line where there is room, else broken at `and`, `or`, `then` and the words that join."""
+
+from __future__ import annotations
+
+import re
+from typing import assert_never
+
+from fedkg_compiler.syntax.printing.expressions import apply, expression
+from fedkg_compiler.syntax.printing.patterns import members
+from fedkg_compiler.syntax.printing.words import class_name, head, name, text
+from fedkg_compiler.syntax.tree import (
+    AllOf,
+    AnyOf,
+    Comparison,
+    Condition,
+    Follows,
+    IfThen,
+    IsClass,
+    Membership,
+    Monotone,
+    Negation,
+    OnlyAfter,
+    OverMembers,
+    Temporal,
+    Until,
+    Window,
+)
+
+WIDTH = 100
+_FORMULA, _CHAIN, _ATOM = range(3)
+# where one of these stands behind `closed`, that reads as the name of a signal
+_GOES_ON = re.compile(r"[-+*/^<>=!≤≥≠]|(?:is|in|never|of|not\s+in)\b")
+_LETTER = re.compile(r"[^\W\d_]|[°%‰€℃]")
+
+
+def condition(node: Condition) -> str:
+    """A condition on one line (its patterns may have several)."""
+    return _flat(node, _FORMULA)
+
+
+def fits(column: int, written: str) -> bool:
+    """Whether a text that begins at `column` stays within the width."""
+    first, *rest = written.split("\n")
+    return column + len(first) <= WIDTH and all(len(line) <= WIDTH for line in rest)
+
+
+def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> str:
+    """A condition that begins at `column`, its further lines at `indent`."""
+    whole = _flat(node, level)
+    if fits(column, whole):
+        return whole
+    if _level(node) < level:
+        return f"({broken(node, column + 1, indent + 2)})"
+    edge = "\n" + " " * indent
+    match node:
+        case AllOf() | AnyOf():
+            word = "and" if isinstance(node, AllOf) else "or"
+            first, *rest = node.args
+            lines = [broken(first, column, indent + 2, _ATOM)]
+            lines += [f"{word} {broken(arg, indent + len(word) + 1, indent + 2, _ATOM)}" for arg in rest]
+            return edge.join(lines)
+        case IfThen():
+            condition_ = broken(node.antecedent, column + 3, indent + 2, _CHAIN)
+            return f"if {condition_}{edge}then {broken(node.consequent, indent + 5, indent + 2)}"
+        case Temporal():
+            words = _prefix(node)
+            if _needs_parentheses(node):
+                return f"{words} ({broken(node.arg, column + len(words) + 2, indent + 2)})"
+            return f"{words} {broken(node.arg, column + len(words) + 1, indent)}"
+        case Until():
+            words = _joined(node)
+            column_ = indent + len(words) + 1
+            right = (
+                f"({broken(node.right, column_ + 1, indent + 2)})"
+                if _right_in_parentheses(node)
+                else broken(node.right, column_, indent + 2, _CHAIN)
+            )
+            return f"{broken(node.left, column, indent + 2, _CHAIN)}{edge}{words} {right}"
+        case OnlyAfter():
+            left, right = broken(node.effect, column, indent + 2, _CHAIN), broken(node.cause, indent + 11, indent + 2, _CHAIN)
+            return f"{left}{edge}only after {right}" + (f" within {expression(node.within)}" if node.within else "")
+        case Negation():
+            return f"not {broken(node.arg, column + 4, indent + 2, _ATOM)}"
+        case Comparison():
+            return _comparison(node, edge)
+        case OverMembers():
+            words = f"{_how_many(node)} ("
+            return f"{words}{broken(node.arg, column + len(words), indent + 2)}){edge}over ?{node.variable.text} {members(node.source)}"
+        case _:
+            return whole
+
+
+def _level(node: Condition) -> int:
+    match node:
+        case IfThen() | Temporal() | Until() | OnlyAfter():
+            return _FORMULA
+        case AllOf() | AnyOf():
+            return _CHAIN
+        case _:
+            return _ATOM
+
+
+def _flat(node: Condition, level: int) -> str:
+    """A condition that stands where the grammar takes this level or a tighter one; in parentheses where it is looser."""
+    written = _written(node)
+    return f"({written})" if _level(node) < level else written
+
+
+def _written(node: Condition) -> str:
+    match node:
+        case Comparison():
+            return _comparison(node)
+        case IsClass():
+            value = {"name": node.value.text, "string": text(node.value.text), "variable": f"?{node.value.text}"}[node.form]
+            return f"{expression(node.subject)} is {'not ' if node.negated else ''}{value}"
+        case Membership():
+            return (
+                f"{expression(node.subject)} {'not ' if node.negated else ''}in {', '.join(class_name(word.text) for word in node.values)}"
+            )
+        case Monotone():
+            group = f" per {name(node.group.text)}" if node.group else ""
+            feature = f" as {head(node.feature)} rises" if node.feature else ""
+            return f"{expression(node.subject)} never {node.direction}{group}{feature}"
+        case Negation():
+            return f"not {_flat(node.arg, _ATOM)}"
+        case AllOf():
+            return " and ".join(_flat(arg, _ATOM) for arg in node.args)
+        case AnyOf():
+            return " or ".join(_flat(arg, _ATOM) for arg in node.args)
+        case IfThen():
+            return f"if {_flat(node.antecedent, _CHAIN)} then {_flat(node.consequent, _FORMULA)}"
+        case Temporal():
+            body = _written(node.arg)
+            return f"{_prefix(node)} {f'({body})' if _needs_parentheses(node) else body}"
+        case Until():
+            right = f"({condition(node.right)})" if _right_in_parentheses(node) else _flat(node.right, _CHAIN)
+            return f"{_flat(node.left, _CHAIN)} {_joined(node)} {right}"
+        case OnlyAfter():
+            within = f" within {expression(node.within)}" if node.within else ""
+            return f"{_flat(node.effect, _CHAIN)} only after {_flat(node.cause, _CHAIN)}{within}"
+        case Follows():
+            return f"follows {apply(node.call)}"
+        case OverMembers():
+            return f"{_how_many(node)} ({condition(node.arg)}) over ?{node.variable.text} {members(node.source)}"
+        case _:
+            assert_never(node)
+
+
+def _comparison(node: Comparison, gap: str = " ") -> str:
+    parts = [expression(node.operands[0])]
+    parts += [f"{sign.text} {expression(operand)}" for sign, operand in zip(node.operators, node.operands[1:], strict=True)]
+    if node.tolerance is not None:
+        parts.append(f"+/- {expression(node.tolerance)}")
+    return gap.join(parts)
+
+
+def _how_many(node: OverMembers) -> str:
+    match node.least:
+        case None:
+            return "all of"
+        case 1:
+            return "any of"
+        case least:
+            return f"at least {least} of"
+
+
+def _window(node: Window) -> str:
+    high = expression(node.high)
+    return f"within {high}" if node.low is None else f"[{expression(node.low)}, {high}]"
+
+
+def _prefix(node: Temporal) -> str:
+    return f"{node.mode} {_window(node.window)}" if node.window else node.mode
+
+
+def _joined(node: Until) -> str:
+    return " ".join([node.mode, *(["closed"] if node.closed else []), *([_window(node.window)] if node.window else [])])
+
+
+def _reads_on(window: Window | None, body: str) -> bool:
+    """Whether the body would be read as part of what stands before it: a unit behind a bare number, the word `within`."""
+    if window is None:
+        return re.match(r"within\b", body) is not None
+    bare = window.low is None and not re.search(r"\s", expression(window.high))
+    return bare and _LETTER.match(body) is not None
+
+
+def _needs_parentheses(node: Temporal) -> bool:
+    return _reads_on(node.window, _written(node.arg))
+
+
+def _closed_goes_on(node: Until) -> bool:
+    return node.closed and node.window is None and _GOES_ON.match(_flat(node.right, _CHAIN)) is not None
+
+
+def _right_in_parentheses(node: Until) -> bool:
+    return _closed_goes_on(node) or _reads_on(node.window, _flat(node.right, _CHAIN))
