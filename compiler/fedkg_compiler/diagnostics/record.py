@@ -28,11 +28,31 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A stretch of a file, what must stand there (`was`), and what is to stand there instead.
+
+    An empty stretch (it ends where it begins) is a place to put text in. Where something else stands, the edit is not made.
+    """
+
+    span: Span
+    was: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """What mends a problem for certain: edits of one file that do not overlap. Nothing that is only likely is a fix."""
+
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
     """One problem, said once.
 
     Attributes:
-        code: stable, a key of `CODES`. message: one sentence. help: what to do, one sentence, or "".
+        code: stable, a key of `CODES`. message: one sentence. help: what to do, one sentence, or "". fix: the same for programs,
+        where it is certain.
     """
 
     code: str
@@ -41,3 +61,4 @@ class Diagnostic:
     message: str
     help: str = ""
     related: tuple[Related, ...] = ()
+    fix: Fix | None = None

@@ -15,16 +15,18 @@ def render(diagnostic: Diagnostic, text: str | None) -> str:
     """The diagnostic with its source line, the place underlined; without source where `text`, the file's text, is None.
 
     ``rules.fkg:3:31: error[FKG007]: `m` stands apart from the unit `N```, the line, the mark below it, ``= help: ...``.
-    Lines are what ``\\n`` ends, columns are characters, as in `Span`. The result has no line end at its end.
+    What stands in no file (an option of the command line) has no place. Lines are what ``\\n`` ends, columns are characters, as in
+    `Span`. The result has no line end at its end.
     """
     span = diagnostic.span
-    lines = [f"{_place(span)}: {diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
-    source = None if text is None else text.removeprefix("\ufeff").split("\n")
+    place = f"{_place(span)}: " if span.file else ""
+    lines = [f"{place}{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    source = None if text is None or not span.file else text.removeprefix("\ufeff").split("\n")
     shown = [span.end_line, *(related.span.end_line for related in diagnostic.related)]
     margin = " " * len(str(max(shown))) if source is not None else ""
     lines.extend(_excerpt(span, source, margin))
     for related in diagnostic.related:
-        lines.append(f"{margin} = note: {related.message}: {_place(related.span)}")
+        lines.append(f"{margin} = note: {related.message}" + (f": {_place(related.span)}" if related.span.file else ""))
         if related.span.file == span.file:
             lines.extend(_excerpt(related.span, source, margin))
     if diagnostic.help:
@@ -33,7 +35,10 @@ def render(diagnostic: Diagnostic, text: str | None) -> str:
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    """The diagnostic as a flat dict of JSON values; ``related`` is a list of places, each with its message."""
+    """The diagnostic as a flat dict of JSON values.
+
+    ``related`` is a list of places, each with its message; ``fix`` a list of places, each with the text to put there, or None.
+    """
     return {
         "code": diagnostic.code,
         "severity": diagnostic.severity,
@@ -41,6 +46,7 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
         "message": diagnostic.message,
         "help": diagnostic.help,
         "related": [{**_span_json(related.span), "message": related.message} for related in diagnostic.related],
+        "fix": [{**_span_json(edit.span), "text": edit.text} for edit in diagnostic.fix.edits] if diagnostic.fix else None,
     }
 
 

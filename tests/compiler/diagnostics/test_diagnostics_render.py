@@ -62,10 +62,18 @@ def test_related_places_are_shown() -> None:
     assert said.endswith("  = note: said there: plant.ttl:7:1")
 
 
+def test_what_stands_in_no_file_has_no_place() -> None:
+    nowhere = Span(file="", line=1, column=1, end_line=1, end_column=1)
+    related = Related(span=nowhere, message="an option says so")
+    said = render(Diagnostic(code="FKG999", severity="error", span=nowhere, message="this is wrong", related=(related,)), None)
+    assert said == "error[FKG999]: this is wrong\n = note: an option says so"
+
+
 def test_json_has_exactly_these_fields() -> None:
     related = Related(span=Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=4), message="there")
     body = to_json(problem(2, 1, 2, 5, help="h", related=(related,)))
     assert json.loads(json.dumps(body)) == body
-    assert list(body) == ["code", "severity", "file", "line", "column", "end_line", "end_column", "message", "help", "related"]
+    assert list(body) == ["code", "severity", "file", "line", "column", "end_line", "end_column", "message", "help", "related", "fix"]
+    assert body["fix"] is None
     assert (body["line"], body["column"], body["end_line"], body["end_column"]) == (2, 1, 2, 5)
     assert body["related"] == [{"file": "rules.fkg", "line": 1, "column": 1, "end_line": 1, "end_column": 4, "message": "there"}]

@@ -1,0 +1,135 @@
+"""Codes of SPARQL violation queries, FKG340 to FKG369."""
+
+from __future__ import annotations
+
+from fedkg_compiler.diagnostics.codes.code import Code
+
+SPARQL: dict[str, Code] = {
+    "FKG340": Code(
+        "a query file that is not there",
+        """`queries` names the files beside the rule file, by name or by pattern. Nothing is there, or it cannot be read.
+
+    queries "legacy/*.rq"
+
+The pattern is relative to the folder of the rule file; `**/*.rq` looks into all folders below it.""",
+    ),
+    "FKG341": Code(
+        "a query that is not SPARQL",
+        """The file is not a SPARQL 1.1 query: at this place something else is expected.
+
+    SELECT ?m WHERE { ?m plant:torque ?t FILTER ?t > 60 }        FILTER(?t > 60)
+
+Prefixes are those that the query declares, and those of the rule files and ontologies.""",
+    ),
+    "FKG342": Code(
+        "a query that finds no violations",
+        """Each solution of a violation query is something that is wrong, so it is a SELECT or an ASK.
+
+    CONSTRUCT { ?m a plant:Overloaded } WHERE { ?m plant:torque ?t FILTER(?t > 60) }
+
+Write the part between the braces as SELECT ?m WHERE { ... }.""",
+    ),
+    "FKG343": Code(
+        "a part of a query that cannot be split",
+        """A query is split: the graph answers what it knows when rules are compiled, and what is left over observed values
+becomes a formula. This part mixes both in a way that has no formula.
+
+    FILTER(regex(str(?torque), "^6"))        a text made of an observed number
+
+Over observed values there are + - * /, comparisons, && || !, IN, BOUND, ABS, CEIL, FLOOR, ROUND, IF, COALESCE, the casts to
+numbers, and = and != with texts. Over static facts all of SPARQL 1.1 is there: the store evaluates it.""",
+    ),
+    "FKG344": Code(
+        "a pattern around an observed property that cannot be split",
+        """An observed property stands in a table, so no path can be followed through it any number of times.
+
+    ?line (isa95:hasPart|plant:torque)* ?x        plant:torque is observed
+
+Sequences, inverses and alternatives are taken apart. Write others as triples of their own. Of a sosa:Observation, its
+property, feature of interest, sensor and simple result are read.""",
+    ),
+    "FKG345": Code(
+        "entities without a column",
+        """The query asks for an observed property of these entities, and neither a sensor of theirs nor a key column tells where
+the table has it. A value that is not there is no violation, so nothing is checked for them.
+
+    plant:M7_sensor sosa:observes plant:torque ; sosa:isHostedBy plant:M7 ; fkg:column "M7.torque" .
+
+Give them a column where they should be checked.""",
+    ),
+    "FKG346": Code(
+        "values in different rows of the table",
+        """Key columns tell which table rows are about which entity. This query sets values of two entities beside each other that
+never stand in one row.
+
+    ?a plant:torque ?x . ?b plant:torque ?y . ?a isa95:feeds ?b . FILTER(?x > ?y)
+
+Give the entities columns of their own.""",
+    ),
+    "FKG347": Code(
+        "values of different kinds",
+        """Two values are compared or added that measure different things. Numbers in a query have no unit and take that of what
+they stand beside; observed values have that of their signal, quantities of the graph that of `qudt:unit`.
+
+    FILTER(?torque > ?pressure)
+
+Compare values of one kind.""",
+    ),
+    "FKG348": Code(
+        "violations among the static facts",
+        """The query, or this alternative of it, reads nothing that is observed, so the graph alone answers it, now. Every solution
+is a violation. They are listed here; the pack has nothing to check.
+
+    SELECT ?m WHERE { ?m a plant:Mill . FILTER NOT EXISTS { ?m plant:maxTorque ?x } }
+
+Mend the graph.""",
+    ),
+    "FKG349": Code(
+        "a comment that is no option",
+        """The leading comments of a query may say what a rule says: a title, its kind, its weight, that it is hard.
+
+    # title: The torque stays below the limit of the machine.
+    # kind: capacity
+    # weight: 2
+    # hard
+
+Kinds are temporal, causal, capacity, physical and other; a weight is a number above 0.""",
+    ),
+    "FKG350": Code(
+        "a query that holds for nothing",
+        """No entity of the graph fits the static part of the query, or none of those that fit has a column: nothing will ever
+violate it.
+
+    ?m a plant:Mill ; plant:maxTorque ?max ; plant:torque ?t .        no mill has a maxTorque
+
+Load the graph that has the facts, or mend the query.""",
+    ),
+    "FKG351": Code(
+        "an aggregate that cannot be split",
+        """SUM, AVG, MIN, MAX and COUNT range over observed values, in groups that the graph knows.
+
+    SELECT ?t WHERE { ?m plant:torque ?t } GROUP BY ?t        groups depend on what is observed
+
+SAMPLE, GROUP_CONCAT, DISTINCT inside an aggregate, UNION below one, and keys that are observed have no formula.""",
+    ),
+    "FKG352": Code(
+        "a query that is too large",
+        """Every alternative around observed values (UNION, OPTIONAL, `|`) is checked by itself, and their number multiplies.
+
+Write it as several queries.""",
+    ),
+    "FKG353": Code(
+        "a query that depends on more than the data",
+        """OFFSET, and LIMIT inside a sub-select, count solutions in an order, and rows of a table have none. NOW(), RAND(), UUID() and
+BNODE() give another value each time, and so would the pack.
+
+Leave them out, or write the value itself. ORDER BY and an outer LIMIT change nothing about what is violated.""",
+    ),
+    "FKG354": Code(
+        "facts from elsewhere",
+        """FROM, GRAPH and SERVICE ask for other facts than those of the one graph that is loaded.
+
+Save what is needed as a graph file, and give that.""",
+    ),
+}
+"""Codes FKG340 to FKG369."""
