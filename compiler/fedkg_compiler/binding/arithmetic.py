@@ -84,7 +84,9 @@ def term_of(value: Value, scope: Scope) -> Term | None:
     if wrong.size:
         row = int(wrong[0])
         said = "undefined" if np.isnan(value.values[row]) else "infinite"
-        scope.problems.error("FKG228", value.span, f"this comes out as {said}{scope.where(row)}")
+        scope.problems.error(
+            "FKG228", value.span, f"this comes out as {said}{scope.where(row)}", "mend the number, or leave it empty where it is not known"
+        )
         return None
     return scope.rows.param(value.values)
 
@@ -216,7 +218,9 @@ def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
         return None
     if isinstance(b, Fixed) and np.any(b.values == 0):
         row = int(np.flatnonzero(b.values == 0)[0])
-        scope.problems.error("FKG228", b.span, f"this divides by 0{scope.where(row)}")
+        scope.problems.error(
+            "FKG228", b.span, f"this divides by 0{scope.where(row)}", "mend the divisor, or leave it empty where it is not known"
+        )
         return None
     _per_count(a, b, scope)
     unit = _product_unit(a, b, below=True)

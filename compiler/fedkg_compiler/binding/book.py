@@ -15,7 +15,7 @@ from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.diagnostics.record import Related, Span
 
-ColumnType = Literal["real", "category", "score"]
+ColumnType = Literal["real", "boolean", "category", "score"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,7 @@ class BookColumn:
         unit: of the values in the table; None while nothing has told it.
         span: in `unit`.
         declared: whether a statement or the graph speaks of it; else it is a header that a rule reads as it stands.
+        mined: no column, but a parameter that is found in data, which takes a unit as a column does.
     """
 
     name: str
@@ -37,14 +38,16 @@ class BookColumn:
     label: str = ""
     category: str = ""
     declared: bool = True
+    mined: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookView:
-    """A reading other than the base: the row before in its group, or with a column raised."""
+    """A reading other than the base: the row before in its group (with `steps` on the timeline), or with a column raised."""
 
     kind: Literal["base", "previous", "raised"]
     groups: tuple[str, ...] = ()
+    steps: bool = False
     column: int | None = None
     delta: float = 0.0
 
@@ -81,12 +84,21 @@ class Book:
             self._by_name[column.name, column.type] = known
         return known
 
+    def history(self, column: int) -> int:
+        """The id of the data column with the earlier values of an output."""
+        entry = self.columns[column]
+        return column if entry.role == "input" else self.column(replace(entry, name=f"{entry.name} (history)", role="input"))
+
     def view(self, view: BookView) -> int:
         """The id of a view."""
         if view not in self._by_view:
             self._by_view[view] = len(self.views)
             self.views.append(view)
         return self._by_view[view]
+
+    def measure(self, column: int, unit: Unit) -> None:
+        """The numbers of a column are in a unit: scores of classes that a rule reads as probabilities."""
+        self.columns[column] = replace(self.columns[column], unit=unit)
 
     def say(self, column: int, text: str) -> None:
         """A text that a rule compares a category column with."""
@@ -103,7 +115,8 @@ class Book:
             if entry.unit is None:
                 self.columns[column] = replace(entry, unit=unit)
                 self._told[column] = span
-                new.append(entry.name)
+                if not entry.mined:
+                    new.append(entry.name)
             elif not same_dimension(entry.unit, unit):
                 self._contradiction(column, entry, unit, span, problems)
         if new:
@@ -144,8 +157,9 @@ class Book:
 
     def compare_bare(self, readings: Sequence[NDArray[np.int64]], span: Span) -> None:
         """Columns without units are compared with each other as they stand: their units, told later, must be one."""
-        if len(readings) > 1:
-            self._bare.append((np.unique(np.stack(readings, axis=1), axis=0), span))
+        some = [columns for columns in readings if columns.size]
+        if len(some) > 1:
+            self._bare.append((np.unique(np.stack(some, axis=1), axis=0), span))
 
     def settle(self, problems: Problems) -> None:
         """When all rules are bound: complain of columns that were compared as they stand before their different units were told."""

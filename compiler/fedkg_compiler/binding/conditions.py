@@ -10,16 +10,34 @@ import numpy as np
 
 from fedkg.pack import And, Formula, Implies, Not, Or, Term
 from fedkg.units.unit import PRESSURE, Unit, same_dimension
+from fedkg_compiler.binding.aggregates import over_members
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
-from fedkg_compiler.binding.classes import is_class
+from fedkg_compiler.binding.classes import is_class, membership
 from fedkg_compiler.binding.compare import compare
 from fedkg_compiler.binding.expressions import bind
 from fedkg_compiler.binding.monotone import monotone
+from fedkg_compiler.binding.past_class import past_class
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.staged import refuse
+from fedkg_compiler.binding.temporal import only_after, temporal, until
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related
-from fedkg_compiler.syntax.tree import AllOf, AnyOf, Comparison, Condition, IfThen, IsClass, Monotone, Negation, OnlyAfter, Temporal, Until
+from fedkg_compiler.syntax.tree import (
+    AllOf,
+    AnyOf,
+    Comparison,
+    Condition,
+    Follows,
+    IfThen,
+    IsClass,
+    Membership,
+    Monotone,
+    Negation,
+    OnlyAfter,
+    OverMembers,
+    Past,
+    Temporal,
+    Until,
+)
 
 ABSOLUTE = frozenset({"bara", "bar(a)", "bar_a", "psia", "atm"})
 """Pressures that nobody writes for a gauge's."""
@@ -30,12 +48,18 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
     match node:
         case Comparison():
             return comparison(node, scope)
+        case IsClass(subject=Past() as subject) | Membership(subject=Past() as subject):
+            return past_class(node, subject, scope)
         case IsClass():
             return is_class(node, scope)
+        case Membership():
+            return membership(node, scope)
+        case OverMembers():
+            return over_members(node, scope, condition)
         case Monotone():
             return monotone(node, scope)
         case Negation():
-            arg = condition(node.arg, scope)
+            arg = condition(node.arg, replace(scope, permits=not scope.permits))
             return None if arg is None else Not(arg=arg)
         case AllOf() | AnyOf():
             args = [condition(arg, scope) for arg in node.args]
@@ -44,22 +68,19 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
                 return None
             return And(args=known) if isinstance(node, AllOf) else Or(args=known)
         case IfThen():
-            antecedent, consequent = condition(node.antecedent, scope), condition(node.consequent, scope)
+            antecedent = condition(node.antecedent, replace(scope, permits=not scope.permits))
+            consequent = condition(node.consequent, scope)
             return None if antecedent is None or consequent is None else Implies(antecedent=antecedent, consequent=consequent)
         case Temporal():
-            refuse(node.mode, node.span, scope.problems)
-            condition(node.arg, scope)
+            return temporal(node, scope, condition)
         case Until():
-            refuse(node.mode, node.span, scope.problems)
-            condition(node.left, scope)
-            condition(node.right, scope)
+            return until(node, scope, condition)
         case OnlyAfter():
-            refuse("only after", node.span, scope.problems)
-            condition(node.effect, scope)
-            condition(node.cause, scope)
+            return only_after(node, scope, condition)
+        case Follows():
+            return None  # its template could not be written out, which has been said
         case _:
             assert_never(node)
-    return None
 
 
 def comparison(node: Comparison, scope: Scope) -> Formula | None:
@@ -155,15 +176,17 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
 def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
     """The tolerance in the comparison's unit: a difference, fixed, not negative."""
     if not isinstance(value, Fixed):
-        scope.problems.error("FKG227", value.span, "a tolerance is a number or a value of the quantifier, not a signal")
+        message, advice = "a tolerance is a number or a value of the quantifier, not a signal", "compare the difference: abs(a - b) <= c"
+        scope.problems.error("FKG227", value.span, message, advice)
         return None
     if np.any(value.values < 0):
-        scope.problems.error("FKG227", value.span, "a tolerance is not negative")
+        scope.problems.error("FKG227", value.span, "a tolerance is not negative", "write: +/- 0.5")
         return None
     step = None if unit is None else unit.step()
     given = None if value.unit is None else value.unit.step()
     if given is not None and step is not None and not same_dimension(given, step):
-        scope.problems.error("FKG213", value.span, f"a tolerance in `{given.text}` does not fit a comparison in `{step.text}`")
+        message = f"a tolerance in `{given.text}` does not fit a comparison in `{step.text}`"
+        scope.problems.error("FKG213", value.span, message, f"write it in {step.text}")
         return None
     return term_of(in_unit(replace(value, unit=given), step, scope), scope)
 

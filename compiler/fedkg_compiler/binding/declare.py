@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, assert_never
 
-from fedkg.units.text import UnitProblem, parse_unit
-from fedkg.units.unit import Unit, conversion, same_dimension
+from fedkg.nearest import Suggestion, certain, plain
+from fedkg.units.text import UnitProblem, known_units, parse_unit
+from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
 from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, FileRule, Names, Timing
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.staged import refuse_statement
+from fedkg_compiler.binding.templates import check_templates
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.syntax.tree import Label, Load, Prefix, Quantity, RowsAre, Rule, RuleFile, Signal, Statement, Timeline, Use, Word
+from fedkg_compiler.syntax.tree import (
+    Cause,
+    Example,
+    Infer,
+    KeepSet,
+    Label,
+    Load,
+    PredictKnowledge,
+    Prefix,
+    Quantity,
+    RangeKnowledge,
+    RowsAre,
+    Rule,
+    RuleFile,
+    Signal,
+    Statement,
+    Template,
+    Timeline,
+    Use,
+    Word,
+)
+
+Named = TypeVar("Named", KeepSet, Cause, RangeKnowledge | PredictKnowledge)
+
+BOOLEAN = "boolean"
+"""What a signal is in that is true or false."""
 
 Properties = dict[Span, str | None]
 """IRIs of the terms after `is` and `rows are`, by their place; None where the graph does not know them."""
@@ -26,7 +53,9 @@ def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> 
                 names.graph_broken = True
             elif gone.word == "prefix":
                 names.broken_prefixes.update(gone.names)
-            elif gone.word in ("signal", "output", "label", "template"):
+            elif gone.word == "template":
+                names.broken_templates.update(gone.names)
+            elif gone.word in ("signal", "output", "label"):
                 names.broken.update(gone.names)
         for statement in file.statements:
             match statement:
@@ -63,18 +92,31 @@ def gather(files: Sequence[RuleFile], properties: Properties, names: Names, prob
                             problems.error("FKG229", statement.name.span, message, "name all classes: classes A, B, C")
                 case Rule():
                     _rule(statement, file, rules, names, problems)
+                case Template():
+                    _template(statement, names, problems)
+                case Infer():
+                    _infer(statement, names, problems)
                 case Timeline():
                     _timeline(statement, first, names, problems)
                 case RowsAre():
                     if _is_only("what the rows are", statement, first, problems):
                         names.rows_class = properties.get(statement.term.span)
-                case Use(rules=False) | Prefix():
+                case Use() | Prefix():
                     pass
                 case Load():
                     names.loads.append(statement)
+                case KeepSet():
+                    _named_once(statement, names.sets, "sets", problems)
+                case Cause():
+                    _named_once(statement, names.causes, "causes", problems)
+                case RangeKnowledge() | PredictKnowledge():
+                    _named_once(statement, names.knowledge, "knowledge models", problems)
+                case Example():
+                    names.examples.append(statement)
                 case _:
-                    refuse_statement(statement, names, problems)
+                    assert_never(statement)
     _one_unit_each(names, problems)
+    check_templates(names, problems)
 
 
 def _one_unit_each(names: Names, problems: Problems) -> None:
@@ -139,7 +181,10 @@ def _bare(node: Any) -> Any:  # Any: a tree as nested tuples, without places
 
 def _signal(statement: Signal, properties: Properties, names: Names, problems: Problems) -> None:
     head = statement.head
-    unit = unit_of(statement.unit, problems)
+    boolean = statement.unit is not None and statement.unit.text == BOOLEAN
+    unit = NUMBER if boolean else unit_of(statement.unit, problems)
+    if boolean and (statement.role == "output" or statement.bounds is not None):
+        _refuse_boolean(statement, problems)
     property_iri = None
     broken = statement.unit is not None and unit is None
     if statement.term is not None:
@@ -155,10 +200,21 @@ def _signal(statement: Signal, properties: Properties, names: Names, problems: P
         family=head.variable.text if head.variable else "",
         property=property_iri,
         unit=unit,
-        span=bounds,
+        span=(0.0, 1.0) if boolean else bounds,
         column=statement.column.text if statement.column else None,
         place=head.name.span,
+        boolean=boolean,
     )
+
+
+def _refuse_boolean(statement: Signal, problems: Problems) -> None:
+    """Complain of an output that is true or false, which no model predicts, and of a span, which goes without saying."""
+    name, place = statement.head.name.text, statement.unit.span if statement.unit is not None else statement.span
+    if statement.role == "output":
+        message = f"`{name}` is predicted, and a model predicts how likely something is, not whether"
+        problems.error("FKG281", place, message, f"write: output {name} in probability span 0 .. 1")
+    else:
+        problems.error("FKG281", place, f"`{name}` is true or false: a span says nothing more", "leave the span out")
 
 
 def unit_of(word: Word | None, problems: Problems) -> Unit | None:
@@ -170,11 +226,33 @@ def unit_of(word: Word | None, problems: Problems) -> Unit | None:
         return unit
     instead = " or ".join(f"`{text}`" for text in unit.instead)
     if unit.doubtful:
-        problems.error("FKG212", word.span, f"the unit `{unit.text}` {unit.reason}", f"write {instead}" if instead else "write it out")
+        advice = f"write {instead}" if instead else "write it out"
+        problems.error("FKG212", word.span, f"the unit `{unit.text}` {unit.reason}", advice)
     else:
-        advice = f"did you mean {instead}?" if instead else "a unit is one word: N.m, kg/h, m3/h, degC, 1/min, %"
+        advice = "a unit is one word: N.m, kg/h, m3/h, degC, 1/min, %"
+        if instead:
+            advice = _spelling(word.text, f"did you mean {instead}?", unit)
         problems.error("FKG211", word.span, f"`{unit.text}` is not a unit", advice)
     return None
+
+
+def _spelling(written: str, advice: str, unit: UnitProblem) -> str:
+    """The advice on a unit, certain where one spelling alone is suggested and it differs in case, points or one letter."""
+    if len(unit.instead) != 1 or unit.text != written:
+        return advice
+    (meant,) = unit.instead
+    return Suggestion(advice, written, meant) if plain(written) == plain(meant) or certain(written, known_units()) == meant else advice
+
+
+def _named_once(statement: Named, others: list[Named], what: str, problems: Problems) -> None:
+    """Enter a statement whose name no other of its kind has; the same in a second file is no mistake."""
+    known = next((one for one in others if one.name.text == statement.name.text), None)
+    if known is None:
+        others.append(statement)
+    elif known.span.file == statement.span.file or _bare(known) != _bare(statement):
+        related = (Related(span=known.name.span, message="the first is here"),)
+        message = f"there are two {what} called `{statement.name.text}`"
+        problems.error("FKG204", statement.name.span, message, "give each its own name", related)
 
 
 def _rule(statement: Rule, file: RuleFile, rules: dict[str, Rule], names: Names, problems: Problems) -> None:
@@ -200,11 +278,44 @@ def _rule(statement: Rule, file: RuleFile, rules: dict[str, Rule], names: Names,
 def _timeline(statement: Timeline, first: dict[str, Statement], names: Names, problems: Problems) -> None:
     if not _is_only("the timeline", statement, first, problems):
         return
+    step = None if statement.step is None else seconds(statement.step, problems)
+    if step is not None and not 0 < step < math.inf:
+        step = None  # said by the parser
     names.timing = Timing(
-        step=None if statement.step is None else seconds(statement.step, problems),
+        step=step,
         time=statement.time.text if statement.time else None,
         trace=statement.trace.text if statement.trace else None,
+        end="clip" if statement.ends is not None and statement.ends.text == "clip" else "strict",
+        declared=True,
+        step_broken=statement.step is not None and step is None,
     )
+
+
+def _template(statement: Template, names: Names, problems: Problems) -> None:
+    known = names.templates.setdefault(statement.name.text, statement)
+    if known is statement or (known.span.file != statement.span.file and _bare(known) == _bare(statement)):
+        return
+    problems.error(
+        "FKG264",
+        statement.name.span,
+        f"there are two templates called `{statement.name.text}`",
+        "give the second a name of its own",
+        (Related(span=known.name.span, message="the first is here"),),
+    )
+
+
+def _infer(statement: Infer, names: Names, problems: Problems) -> None:
+    known = next((one for one in names.infers if one.name.text == statement.name.text), None)
+    if known is None:
+        names.infers.append(statement)
+    elif known.span.file == statement.span.file or _bare(known) != _bare(statement):
+        problems.error(
+            "FKG273",
+            statement.name.span,
+            f"there are two inferences called `{statement.name.text}`",
+            "give each its own name",
+            (Related(span=known.name.span, message="the first is here"),),
+        )
 
 
 def _is_only(what: str, statement: Statement, first: dict[str, Statement], problems: Problems) -> bool:
@@ -228,4 +339,8 @@ def seconds(quantity: Quantity, problems: Problems) -> float | None:
         said = f"`{unit.text}` is not a time" if unit else "a step has a unit of time"
         problems.error("FKG213", quantity.unit.span if quantity.unit else quantity.span, said, "write: step 5 min")
         return None
-    return conversion(replace(unit), second).one(quantity.value)
+    found = conversion(replace(unit), second).one(quantity.value)
+    if math.isinf(found):
+        problems.error("FKG228", quantity.span, "this is longer than any number of seconds", "write: 5 min")
+        return None
+    return found

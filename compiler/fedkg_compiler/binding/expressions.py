@@ -11,13 +11,17 @@ import numpy as np
 from fedkg.nearest import did_you_mean
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER
+from fedkg_compiler.binding.aggregates import aggregate
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
+from fedkg_compiler.binding.classes import probability
 from fedkg_compiler.binding.declare import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
-from fedkg_compiler.binding.lookup import names_in
+from fedkg_compiler.binding.harmony import harmonised, in_several_units
+from fedkg_compiler.binding.lookup import is_probability, names_in, variables_of
+from fedkg_compiler.binding.mined import mined_value
+from fedkg_compiler.binding.past import history, past
 from fedkg_compiler.binding.reading import Reading
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.staged import refuse
 from fedkg_compiler.binding.strange_units import strange_unit
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Span
@@ -49,12 +53,9 @@ def bind(node: Expression, scope: Scope) -> Value | None:
             base = bind(node.base, scope)
             return None if base is None else raise_to(base, node.exponent, node.span, scope)
         case Past():
-            refuse("past", node.span, scope.problems)
-            bind(node.arg, scope)
-            return None
+            return past(node, scope, bind)
         case Aggregate():
-            refuse("aggregate", node.span, scope.problems)
-            return None
+            return aggregate(node, scope, bind)
         case _:
             assert_never(node)
 
@@ -102,9 +103,13 @@ def _reference(node: Reference, scope: Scope) -> Value | None:
     return None
 
 
-def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> Value:
-    """What a reading gives, in the unit in which the rule speaks of it."""
+def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> Value | None:
+    """What a reading gives, in the unit in which the rule speaks of it; None where members of a set measure different things."""
+    if scope.view.past:
+        reading = history(reading, scope.book)
     columns = reading.columns
+    if in_several_units(reading):
+        return harmonised(reading, scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role), span, scope)
     stored, spoken = (reading.places[0].stored, reading.places[0].spoken) if reading.places else (None, None)
     if stored is None:
         told = [unit for column in columns.tolist() if (unit := scope.book.told(column)) is not None]
@@ -120,6 +125,8 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
 
 def variable(name: str, span: Span, scope: Scope) -> Value | None:
     """The numbers of a quantifier's variable; texts and entities are refused."""
+    if name in scope.mined:
+        return mined_value(scope.mined[name], span, scope)
     environment = scope.environment
     if name not in environment.cells:
         otherwise = (
@@ -137,7 +144,8 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
             what = "nothing" if cell is None else "an entity" if cell.iri else "a text"
             shown = f" ({cell.text})" if cell is not None else ""
             where = "" if cell is not None and cell.iri else f" in {environment.name(i)}"
-            scope.problems.error("FKG208", span, f"?{name} is {what}{shown}{where}, and a number is needed here")
+            advice = "read a value of it: signal(?x)" if cell is not None and cell.iri else "mend the cell, or leave it empty"
+            scope.problems.error("FKG208", span, f"?{name} is {what}{shown}{where}, and a number is needed here", advice)
             return None
         if not math.isfinite(cell.number):
             scope.problems.error(
@@ -158,15 +166,17 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
 
 def _apply(node: Apply, scope: Scope) -> Value | None:
     name = node.name.text
+    if is_probability(node):
+        return probability(node, scope)
     if name in FUNCTIONS and name not in scope.names.signals:
         args = [bind(arg, scope) for arg in node.args]
         for word, expression in node.named:
-            scope.problems.error("FKG205", word.span, f"`{name}` takes no named argument")
+            scope.problems.error("FKG205", word.span, f"`{name}` takes no named argument", "leave the name away")
             bind(expression, scope)
         known = [arg for arg in args if arg is not None]
         return call(node, known, scope) if len(known) == len(args) and not node.named else None
-    arg = node.args[0] if len(node.args) == 1 else None
-    if not isinstance(arg, Variable):
+    variables = variables_of(node)
+    if variables is None:
         return None
-    reading = scope.readings.get(name, arg.name)
-    return None if reading is None else moving(reading, (name, arg.name), node.span, scope)
+    reading = scope.readings.get(name, variables)
+    return None if reading is None else moving(reading, (name, variables), node.span, scope)

@@ -82,16 +82,17 @@ def _fit(function: Function, args: Sequence[Value], scope: Scope) -> tuple[list[
         if first.unit is None or not isinstance(radian, Unit) or _is_number(first.unit):
             return [_as_number(first, scope)], NUMBER
         if not same_dimension(first.unit, radian):
-            _refused(function, first, "an angle", scope)
+            _refused(function, first, "an angle", "make an angle of it first: speed * 2 s", scope)
             return None
         return [in_unit(first, radian, scope)], NUMBER
     if function in _PLAIN:
         if first.unit is not None and not _is_number(first.unit):
-            _refused(function, first, "a plain number: divide by a quantity of the same kind", scope)
+            _refused(function, first, "a plain number", "divide by a quantity of the same kind", scope)
             return None
         return [_as_number(first, scope)], NUMBER
     if first.unit is not None and first.unit.affine and function not in ("floor", "ceil", "round"):
-        scope.problems.error("FKG215", first.span, f"`{function}` of a value in {first.unit.text} means nothing: its zero is not zero")
+        message = f"`{function}` of a value in {first.unit.text} means nothing: its zero is not zero"
+        scope.problems.error("FKG215", first.span, message, "take it of a difference of two values")
         return None
     if function == "sqrt":
         return [first], None if first.unit is None else power(first.unit, Fraction(1, 2))
@@ -118,6 +119,6 @@ def _as_number(value: Value, scope: Scope) -> Value:
     return value if value.unit is None else replace(in_unit(value, NUMBER, scope))
 
 
-def _refused(function: Function, value: Value, wanted: str, scope: Scope) -> None:
+def _refused(function: Function, value: Value, wanted: str, advice: str, scope: Scope) -> None:
     unit = value.unit.text if value.unit else ""
-    scope.problems.error("FKG236", value.span, f"`{function}` takes {wanted}; this is in `{unit}`")
+    scope.problems.error("FKG236", value.span, f"`{function}` takes {wanted}; this is in `{unit}`", advice)

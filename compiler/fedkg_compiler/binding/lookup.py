@@ -8,14 +8,34 @@ from fedkg.nearest import did_you_mean
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.functions import FUNCTIONS
 from fedkg_compiler.binding.names import DeclaredSignal
-from fedkg_compiler.binding.places import Sources, family_places, header_place, plain_place, value_places
+from fedkg_compiler.binding.places import Sources, family_places, header_place, plain_place
 from fedkg_compiler.binding.reading import Reading, Readings
+from fedkg_compiler.binding.value_places import value_places
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.syntax.tree import Aggregate, Apply, Condition, Head, IsClass, Monotone, Reference, Tree, Variable, Word
+from fedkg_compiler.ontology.pattern import tokens
+from fedkg_compiler.syntax.tree import (
+    Aggregate,
+    Apply,
+    Condition,
+    Expression,
+    Head,
+    InClass,
+    IsClass,
+    Monotone,
+    OverMembers,
+    Pattern,
+    Reference,
+    Tree,
+    Variable,
+    Word,
+)
 
 Key = tuple[str, str]
 VALUE = "value"
-"""``value(?tag)``: the column that the text names."""
+"""``value(?x)``: the column that a text names, or that of a sensor; ``value(?property, ?x)``: that of an entity's property."""
+
+PROBABILITY = "probability"
+"""``probability(grade, A, B)``: how likely a label is one of the classes."""
 
 OTHER_NAMES = {
     "maximum": "max",
@@ -30,11 +50,14 @@ OTHER_NAMES = {
 """What functions are called elsewhere."""
 
 
+Over = Aggregate | OverMembers
+"""What ranges over members."""
+
 ENDLESS = frozenset({"inf", "infinity", "nan"})
 """Numbers elsewhere that limit nothing."""
 
 
-def look_up(formula: Condition, environment: Environment, sources: Sources) -> Readings:
+def look_up(formula: Condition | Expression, environment: Environment, sources: Sources) -> Readings:
     """The readings of all names in a formula; what is wrong with a name is said where it first stands."""
     found: dict[Key, Reading | None] = {}
     headers: dict[str, str] = {}
@@ -72,9 +95,9 @@ def _group_header(group: Word, sources: Sources) -> str | None:
 
 
 def names_in(tree: Tree) -> Iterator[Tree]:
-    """The nodes of a formula, without those inside an aggregate, whose variable no quantifier binds."""
+    """The nodes of a formula, without those inside aggregates, conditions over members and probabilities, which have names of their own."""
     yield tree
-    if isinstance(tree, Aggregate):
+    if isinstance(tree, Over) or is_probability(tree):
         return
     for name in tree.__dataclass_fields__:
         value = getattr(tree, name)
@@ -120,7 +143,7 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
 def _apply(node: Apply, environment: Environment, sources: Sources, found: dict[Key, Reading | None]) -> None:
     name, names = node.name.text, sources.names
     signal = names.signals.get(name)
-    if signal is None and name in FUNCTIONS:
+    if (signal is None and name in FUNCTIONS) or is_probability(node):
         return
     if signal is None and name != VALUE:
         if name not in names.broken:
@@ -130,32 +153,43 @@ def _apply(node: Apply, environment: Environment, sources: Sources, found: dict[
         advice = f"write {name} alone, or declare it for each: signal {name}(?x) ..."
         sources.problems.error("FKG206", node.span, f"`{name}` is declared without entities", advice, _declared(signal))
         return
-    arg = node.args[0] if len(node.args) == 1 and not node.named else None
-    if not isinstance(arg, Variable):
-        example = f"{name}(?{signal.family if signal else 'tag'})"
-        sources.problems.error("FKG205", node.span, f"`{name}` takes one variable of the quantifier", f"write {example}")
+    variables = None if node.named or (signal is not None and len(node.args) > 1) else variables_of(node)
+    if variables is None:
+        example, takes = f"{name}(?{signal.family if signal else 'tag'})", "one variable"
+        if signal is None:
+            example, takes = f"{example}, or {VALUE}(?property, ?entity)", "one or two variables"
+        sources.problems.error("FKG205", node.span, f"`{name}` takes {takes} of the quantifier", f"write {example}")
         return
-    key = name, arg.name
+    key = name, variables
     if key in found:
         return
     found[key] = None
-    if arg.name not in environment.cells:
-        near = did_you_mean(arg.name, environment.cells)
-        advice = near.replace("`", "`?", 1) if near else f"bind it: for ?{arg.name} where {{ ... }}"
-        sources.problems.error("FKG201", arg.span, f"no quantifier of this rule binds ?{arg.name}", advice)
-    elif environment.known:
-        found[key] = _of_each(signal, arg, node.span, environment, sources)
+    for arg in node.args:
+        if isinstance(arg, Variable) and arg.name not in environment.cells:
+            near = did_you_mean(arg.name, environment.cells)
+            advice = near.replace("`", "`?", 1) if near else f"bind it: for ?{arg.name} where {{ ... }}"
+            sources.problems.error("FKG201", arg.span, f"no quantifier of this rule binds ?{arg.name}", advice)
+            return
+    if environment.known:
+        found[key] = _of_each(signal, variables.split(), node.span, environment, sources)
 
 
-def _of_each(signal: DeclaredSignal | None, arg: Variable, span: Span, environment: Environment, sources: Sources) -> Reading:
-    cells = environment.cells[arg.name]
+def variables_of(node: Apply) -> str | None:
+    """The variables of ``signal(?x)`` or ``value(?property, ?x)``, as readings are found by them; None where they are something else."""
+    names = [arg.name for arg in node.args if isinstance(arg, Variable)]
+    most = 2 if node.name.text == VALUE else 1
+    return " ".join(names) if len(names) == len(node.args) and 0 < len(names) <= most else None
+
+
+def _of_each(signal: DeclaredSignal | None, variables: list[str], span: Span, environment: Environment, sources: Sources) -> Reading:
+    cells = environment.cells[variables[0]]
     if signal is not None:
         return Reading(name=signal.name, places=family_places(signal, cells, sources, span))
     units = environment.units
     if "unit" in environment.cells:
         units = tuple("" if cell is None else cell.text for cell in environment.cells["unit"])
-    places = value_places(cells, units, sources, span)
-    return Reading(name=VALUE, places=places)
+    owners = environment.cells[variables[1]] if len(variables) > 1 else None
+    return Reading(name=VALUE, places=value_places(cells, owners, units, sources, span))
 
 
 def _unknown_function(node: Apply, sources: Sources) -> None:
@@ -165,6 +199,11 @@ def _unknown_function(node: Apply, sources: Sources) -> None:
         return
     families = [signal.name for signal in sources.names.signals.values() if signal.family]
     known = [*FUNCTIONS, *families, VALUE]
+    if name in sources.names.templates:
+        sources.problems.error(
+            "FKG271", node.name.span, f"`{name}` is a template, which is a condition and no number", f"write follows {name}(...), alone"
+        )
+        return
     if name in OTHER_NAMES:
         sources.problems.error(
             "FKG202", node.name.span, f"`{name}` is not a function of the language", f"did you mean `{OTHER_NAMES[name]}`?"
@@ -178,7 +217,22 @@ def _declared(signal: DeclaredSignal) -> tuple[Related, ...]:
     return (Related(span=signal.place, message="declared here"),)
 
 
-def variables_in(formula: Condition) -> tuple[set[str], set[str]]:
+def is_probability(tree: Tree) -> bool:
+    """Whether this is ``probability(label, A, B)``, rather than a signal of that name."""
+    return isinstance(tree, Apply) and tree.name.text == PROBABILITY and bool(tree.args) and isinstance(tree.args[0], Reference)
+
+
+def body_of(node: Over) -> Condition | Expression:
+    """What is asked of, or taken from, each member."""
+    return node.body if isinstance(node, Aggregate) else node.arg
+
+
+def pattern_variables(source: Pattern | InClass) -> set[str]:
+    """The variables that a pattern mentions."""
+    return {token.text for token in tokens(source.text) if token.kind == "variable"} if isinstance(source, Pattern) else set()
+
+
+def variables_in(formula: Condition | Expression) -> tuple[set[str], set[str]]:
     """The variables of which a formula needs the number, and all that it uses."""
     numbers: set[str] = set()
     texts: set[str] = set()
@@ -197,6 +251,10 @@ def variables_in(formula: Condition) -> tuple[set[str], set[str]]:
                 texts.add(word.text)
             case IsClass(form="variable"):
                 texts.add(node.value.text)
+            case Aggregate() | OverMembers():
+                inner, used = variables_in(body_of(node))
+                numbers |= inner - {node.variable.text}
+                texts |= (used | pattern_variables(node.source)) - {node.variable.text}
             case _:
                 pass
     return numbers, numbers | texts

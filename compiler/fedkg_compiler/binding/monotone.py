@@ -29,7 +29,7 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
     if there is None:
         return None
     if isinstance(here, Fixed) or isinstance(there, Fixed):
-        scope.problems.error("FKG226", node.subject.span, "this is a fixed number: it neither rises nor falls")
+        scope.problems.error("FKG226", node.subject.span, "this is a fixed number: it neither rises nor falls", "name a signal")
         return None
     before, after = (there, here) if node.feature is None else (here, there)
     low, high = (before, after) if node.direction == "falls" else (after, before)
@@ -81,12 +81,11 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
     reading = scope.readings.get(name, variable)
     if reading is None:
         if name in scope.names.labels:
-            scope.problems.error(
-                "FKG225", feature.span, f"`{name}` is a label, which is predicted: only a signal of the data can be raised"
-            )
+            message = f"`{name}` is a label, which is predicted: only a signal of the data can be raised"
+            scope.problems.error("FKG225", feature.span, message, "name a signal")
         return None
     if reading.role == "output":
-        scope.problems.error("FKG225", feature.span, f"`{name}` is predicted: only a signal of the data can be raised")
+        scope.problems.error("FKG225", feature.span, f"`{name}` is predicted: only a signal of the data can be raised", "name a signal")
         return None
     ids = []
     for column in reading.columns.tolist():

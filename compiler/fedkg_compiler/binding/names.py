@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from fedkg.pack import Role
 from fedkg.units.unit import Unit
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import Load, Prefix, Rule, RuleFile, Use
+from fedkg_compiler.syntax.tree import (
+    Cause,
+    Example,
+    Infer,
+    KeepSet,
+    Load,
+    PredictKnowledge,
+    Prefix,
+    RangeKnowledge,
+    Rule,
+    RuleFile,
+    Template,
+    Use,
+    Word,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +36,7 @@ class DeclaredSignal:
         property: the IRI after `is`, where it has one and the graph knows it.
         unit: the unit in which rules speak of it; None when none is declared.
         span: in `unit`.
+        boolean: it is true or false; as a number 1 or 0.
     """
 
     name: str
@@ -31,6 +47,7 @@ class DeclaredSignal:
     span: tuple[float, float] | None
     column: str | None
     place: Span
+    boolean: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +62,21 @@ class DeclaredLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What `timeline` says: seconds between rows, headers of the time column and of the column that tells traces apart."""
+    """What `timeline` says: seconds between rows, headers of the time column and of the column that tells traces apart.
+
+    Attributes:
+        end: what a window that reaches beyond its trace meets.
+        declared: whether there is a timeline at all. step_broken: its step is wrong, which has been said.
+        ordered: a rule speaks of time, so that the rows have an order even where no timeline is declared.
+    """
 
     step: float | None = None
     time: str | None = None
     trace: str | None = None
+    end: Literal["strict", "clip"] = "strict"
+    declared: bool = False
+    step_broken: bool = False
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +96,8 @@ class Names:
         graph_broken: an ontology or graph could not be loaded: nothing is said about what it may have had.
         rows_class: IRI of the class of which each table row is a member, where `rows are` says so.
         folders: where each rule file lies, for the sheets it names.
+        library: the words after `use rules` that ask for each file of the rule library, by the file's name in diagnostics.
+        client: the client whose private pack is made, "" for the public pack. left_out: statements of the other scope.
     """
 
     signals: dict[str, DeclaredSignal] = field(default_factory=dict)
@@ -77,10 +106,20 @@ class Names:
     uses: list[Use] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     prefixes: dict[str, Prefix] = field(default_factory=dict)
+    templates: dict[str, Template] = field(default_factory=dict)
+    infers: list[Infer] = field(default_factory=list)
+    sets: list[KeepSet] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+    knowledge: list[RangeKnowledge | PredictKnowledge] = field(default_factory=list)
+    library: dict[str, Word] = field(default_factory=dict)
+    client: str = ""
+    left_out: set[str] = field(default_factory=set)
     timing: Timing = field(default_factory=Timing)
     rows_class: str | None = None
     broken: set[str] = field(default_factory=set)
     broken_prefixes: set[str] = field(default_factory=set)
+    broken_templates: set[str] = field(default_factory=set)
     graph_broken: bool = False
     folders: dict[str, Path] = field(default_factory=dict)
 

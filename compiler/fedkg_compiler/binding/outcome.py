@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedkg.pack import Placement, Source
+from fedkg.pack.causes import CauseRecord
+from fedkg.pack.examples import RuleExample
+from fedkg.pack.inference import Inference
+from fedkg.pack.knowledge import KnowledgeModel
+from fedkg.pack.sets import KeptSet
 from fedkg_compiler.binding.rule import BoundRows
 
 
@@ -15,11 +23,21 @@ class Outcome:
     Attributes:
         rows: the constraints, in the order of their rules.
         conditions: formulas that are no constraints; the n-th becomes the pack's n-th condition bank, row for row.
+        inferences: what is found in data, each with the position of its condition.
+        knowledge: range and prediction models, each with the positions of its conditions. arrays: weights of earlier models, by name.
+        sets: where parameters and predictions are kept. causes: which client may drive which.
         placements: where each part of a shape or query went.
+        examples: of rules, in the order in which they stand.
         sources: files that went into the pack besides rule files, ontologies and sheets.
     """
 
     rows: list[BoundRows] = field(default_factory=list)
     conditions: list[BoundRows] = field(default_factory=list)
+    inferences: list[Inference] = field(default_factory=list)
+    knowledge: list[KnowledgeModel] = field(default_factory=list)
+    arrays: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    sets: list[KeptSet] = field(default_factory=list)
+    causes: list[CauseRecord] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
+    examples: list[RuleExample] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
-from fedkg_compiler.binding.book import Book, BookColumn, quoted
+from fedkg.units.unit import Unit, conversion, same_dimension
+from fedkg_compiler.binding.book import Book, BookColumn, ColumnType
 from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.names import DeclaredSignal, Names
 from fedkg_compiler.binding.problems import Problems
@@ -18,18 +19,42 @@ from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.terms import ColumnFact, local_name
 
 if TYPE_CHECKING:
+    from fedkg_compiler.binding.members import Solved
+    from fedkg_compiler.binding.rule import First
     from fedkg_compiler.ontology.graph import Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What names are looked up in; the graph is None where nothing asks for one."""
+    """What names are looked up in; the graph is None where nothing asks for one.
+
+    Attributes:
+        texts: of the rule files, to see which prefix a problem of the graph speaks of.
+        members: what the patterns behind `over` gave, asked once. clients: whose an entity is, by its IRI; filled by `binding.clients`.
+        firsts: each bound rule with the row that its examples are run on.
+        headers: the signal that reads each table header, the name of its column and the graph's unit; filled by `declared_place`.
+    """
 
     names: Names
     graph: Graph | None
     book: Book
     problems: Problems
     facts: dict[tuple[str, str], tuple[ColumnFact, ...]] = field(default_factory=dict)
+    common: dict[str, frozenset[str]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    members: dict[Hashable, Solved | None] = field(default_factory=dict)
+    clients: dict[str, frozenset[str]] = field(default_factory=dict)
+    firsts: dict[str, First] = field(default_factory=dict)
+    headers: dict[str, tuple[DeclaredSignal, str, str | None]] = field(default_factory=dict)
+
+    def written(self, span: Span) -> str:
+        """The text of a rule file at a place."""
+        lines = self.texts.get(span.file, "").split("\n")[span.line - 1 : span.end_line]
+        if not lines:
+            return ""
+        lines[-1] = lines[-1][: span.end_column - 1]
+        lines[0] = lines[0][span.column - 1 :]
+        return "\n".join(lines)
 
     def columns_of(self, property_iri: str, entity: str | None) -> tuple[ColumnFact, ...]:
         """Where a property's observations stand, asked of the graph once."""
@@ -37,6 +62,15 @@ class Sources:
         if key not in self.facts:
             self.facts[key] = () if self.graph is None else tuple(self.graph.columns_of(property_iri, entity))
         return self.facts[key]
+
+    def common_columns(self, property_iri: str) -> frozenset[str]:
+        """The columns that the sensors of several entities share, found out once."""
+        if property_iri not in self.common:
+            sharing: dict[str, set[str]] = {}
+            for fact in self.columns_of(property_iri, None):
+                sharing.setdefault(fact.column, set()).add(fact.entity or "")
+            self.common[property_iri] = frozenset(column for column, entities in sharing.items() if len(entities) > 1)
+        return self.common[property_iri]
 
 
 def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
@@ -70,6 +104,20 @@ def header_place(header: str, sources: Sources, span: Span) -> Place:
     sources.book.tell_by_header(column, span)
     unit = sources.book.told(column)
     return Place(column=column, stored=unit, spoken=unit)
+
+
+def declared_place(header: str, sources: Sources, span: Span) -> Place | None:
+    """The place of a header that a declared signal reads: as that signal, with its unit, span and role; None where none does."""
+    if not sources.headers:
+        for signal in sources.names.signals.values():
+            if signal.column is not None or (signal.property is None and not signal.family):
+                sources.headers.setdefault(signal.column or signal.name, (signal, signal.name, None))
+            for fact in sources.columns_of(signal.property, None) if signal.column is None and signal.property is not None else ():
+                family = bool(signal.family) and fact.entity is not None
+                name = _column_name(signal, fact.column, fact.entity or "", sources)[0] if family else signal.name
+                sources.headers.setdefault(fact.column, (signal, name, fact.unit))
+    found = sources.headers.get(header)
+    return None if found is None else _place(found[0], found[1], header, found[2], sources, span)
 
 
 def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span) -> Place | None:
@@ -128,50 +176,6 @@ def _tell_whose(signal: DeclaredSignal, known: Mapping[str, Place], sources: Sou
             )
 
 
-def value_places(cells: Sequence[Cell | None], units: Sequence[str], sources: Sources, span: Span) -> tuple[Place, ...]:
-    """The places of ``value(?tag)``: the columns named by texts; `units` [R] come from the sheet, or are empty."""
-    places = []
-    for i, cell in enumerate(cells):
-        if cell is None:
-            places.append(NOWHERE)
-            continue
-        place = _tag_place(cell.text, sources, span)
-        text = units[i] if units else ""
-        if text and place.column >= 0:
-            place = _spoken_in(place, text, cell.text, sources, span)
-        places.append(place)
-    return tuple(places)
-
-
-def _tag_place(tag: str, sources: Sources, span: Span) -> Place:
-    signal = sources.names.signals.get(tag) or sources.names.by_header(tag)
-    return plain_place(signal, sources, span) if signal is not None and not signal.family else header_place(tag, sources, span)
-
-
-def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) -> Place:
-    """The place, spoken of in the unit that the sheet gives."""
-    unit = parse_unit(text)
-    if isinstance(unit, UnitProblem):
-        sources.problems.error("FKG211", span, *strange_unit(unit, text, f"the sheet gives `{tag}` the unit", sources.graph))
-        return NOWHERE
-    if place.stored is None:
-        sources.book.tell_by_sheet(place.column, unit, span)
-        return replace(place, stored=unit, spoken=unit)
-    if not same_dimension(place.stored, unit):
-        why, hint = "", ""
-        if sources.book.headed(place.column):
-            why, hint = ", as its header says", f"mend the sheet, or declare what the column is in: `signal {quoted(tag)} in {text}`"
-        sources.problems.error("FKG213", span, f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`{why}", hint)
-        return NOWHERE
-    if sources.book.told_at(place.column) is not None and not same_scale(place.stored, unit):
-        message = (
-            f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in `{place.stored.text}`: in which is its column?"
-        )
-        sources.problems.error("FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`")
-        return NOWHERE
-    return replace(place, spoken=unit)
-
-
 def _row_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
     return plain_place(replace(signal, family=""), sources, span)
 
@@ -206,10 +210,7 @@ def _entity_place(signal: DeclaredSignal, cell: Cell, sources: Sources, span: Sp
 
 def _column_name(signal: DeclaredSignal, header: str, entity: str, sources: Sources) -> tuple[str, bool]:
     """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that the sensors of several share, whose rows are selected."""
-    sharing: dict[str, set[str]] = {}
-    for fact in sources.columns_of(signal.property or "", None):
-        sharing.setdefault(fact.column, set()).add(fact.entity or "")
-    common = sorted(column for column, entities in sharing.items() if len(entities) > 1)
+    common = sources.common_columns(signal.property or "")
     if header in common or header == signal.column:
         return (signal.name if len(common) <= 1 else f"{signal.name}[{header}]"), True
     return f"{signal.name}[{local_name(entity)}]", False
@@ -229,6 +230,7 @@ def _place(signal: DeclaredSignal, name: str, header: str, unit_text: str | None
                 "FKG213",
                 signal.place,
                 f"`{signal.name}` is declared in `{signal.unit.text}`, but the graph has its column in `{unit_text}`",
+                "mend the one that is wrong",
             )
             return NOWHERE
         stored = found
@@ -236,7 +238,9 @@ def _place(signal: DeclaredSignal, name: str, header: str, unit_text: str | None
     if bounds is not None and stored is not None and signal.unit is not None:
         change = conversion(signal.unit, stored)
         bounds = change.one(bounds[0]), change.one(bounds[1])
-    column = sources.book.column(BookColumn(name=name, source=header, role=signal.role, unit=stored, span=bounds))
+        bounds = bounds if all(map(math.isfinite, bounds)) else None
+    kind: ColumnType = "boolean" if signal.boolean else "real"
+    column = sources.book.column(BookColumn(name=name, source=header, type=kind, role=signal.role, unit=stored, span=bounds))
     if stored is None:
         sources.book.tell_by_header(column, span)
         stored = sources.book.told(column)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
+from fedkg_compiler.binding.template_span import told_of_use
+from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Severity, Span
 
 
@@ -17,7 +19,7 @@ class Problems:
 
     def add(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Take over diagnostics of another part."""
-        for diagnostic in diagnostics:
+        for diagnostic in map(told_of_use, diagnostics):
             self._found.setdefault((diagnostic.code, diagnostic.span), diagnostic)
 
     def error(self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()) -> None:
@@ -39,6 +41,12 @@ class Problems:
             self._found[key] = replace(self._found[key], severity="error")
         return bool(found)
 
+    def withdraw(self, codes: Container[str], files: Container[str]) -> None:
+        """Leave out warnings and notes with these codes in these files."""
+        gone = [key for key, item in self._found.items() if key[0] in codes and key[1].file in files and item.severity != "error"]
+        for key in gone:
+            del self._found[key]
+
     def once(self, topic: str, code: str, span: Span, message: str, help: str = "") -> None:
         """An `info` that is said for the first place in each file alone."""
         if self.fresh(topic, span):
@@ -50,14 +58,24 @@ class Problems:
         self._topics.add((topic, span.file))
         return new
 
+    def said(self, code: str, span: Span) -> bool:
+        """Whether a diagnostic of a code stands inside a place."""
+        return any(key[0] == code and key[1].file == span.file and span.line <= key[1].line <= span.end_line for key in self._found)
+
     @property
     def failed(self) -> bool:
         """Whether any of them is an error."""
         return any(diagnostic.severity == "error" for diagnostic in self._found.values())
+
+    @property
+    def errors(self) -> int:
+        """How many of them are errors."""
+        return sum(diagnostic.severity == "error" for diagnostic in self._found.values())
 
     def all(self) -> tuple[Diagnostic, ...]:
         """Everything found so far."""
         return tuple(self._found.values())
 
     def _say(self, severity: Severity, code: str, span: Span, message: str, help: str, related: tuple[Related, ...]) -> None:
-        self.add([Diagnostic(code=code, severity=severity, span=span, message=message, help=help, related=related)])
+        fix = suggested(span, help)
+        self.add([Diagnostic(code=code, severity=severity, span=span, message=message, help=help, related=related, fix=fix)])

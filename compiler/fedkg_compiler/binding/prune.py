@@ -1,34 +1,97 @@
-"""What is left of a rule where a value is missing: a limit that is not given does not limit."""
+"""What is left of a rule where a value is missing: a limit that is not given does not limit.
+
+What stays is what the rule would require whatever the missing value were: the strongest condition, made of the written parts, that follows
+from the rule for every value. So a part that needs the value is taken to hold where it is required, and to fail where it would only
+permit: under a `not`, behind an `if`.
+
+| written, where ?b is missing | what is left |
+|---|---|
+| ``?a <= x <= ?b`` | ``?a <= x`` |
+| ``c and x <= ?b`` | ``c`` |
+| ``c or x <= ?b`` | nothing: a large ?b would permit everything |
+| ``not (x <= ?b)`` | nothing |
+| ``not (c or x <= ?b)`` | ``not c``: it follows, whatever ?b is |
+| ``not (c and x <= ?b)`` | nothing |
+| ``if x <= ?b then c`` | nothing: nobody knows when it applies |
+| ``if c or x <= ?b then d`` | ``if c then d`` |
+| ``if c then x <= ?b`` | nothing |
+| ``always c and x <= ?b`` | ``always c``; the same for other temporal words, whose windows are no limits: without them nothing is left |
+| a sum, mean, ... of members that needs ?b | the comparison it stands in is left out |
+"""
 
 from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import replace
 
-from fedkg_compiler.binding.lookup import names_in
-from fedkg_compiler.syntax.tree import AllOf, Apply, Comparison, Condition, Head, IfThen, IsClass, Monotone, Tree, Variable
+from fedkg_compiler.binding.lookup import body_of, names_in, pattern_variables, variables_in
+from fedkg_compiler.syntax.tree import (
+    Aggregate,
+    AllOf,
+    AnyOf,
+    Apply,
+    Comparison,
+    Condition,
+    Head,
+    IfThen,
+    IsClass,
+    Monotone,
+    Negation,
+    OnlyAfter,
+    OverMembers,
+    Temporal,
+    Tree,
+    Variable,
+)
 
 
-def prune(condition: Condition, missing: Set[str]) -> Condition | None:
-    """The condition without the parts that need a missing variable; None where nothing is left.
+def prune(condition: Condition, missing: Set[str], *, permits: bool = False) -> Condition | None:
+    """The condition without the parts that need a missing variable; None where nothing is left of it.
 
-    Only what is required on its own is left out: one side of ``?low <= x <= ?high``, one part of an `and`, a part of what follows `then`.
+    Args:
+        missing: variables that have no value here.
+        permits: the condition stands where it loosens a rule (under `not`, behind `if`) rather than where it is required.
     """
     if not any(needs(node, missing) for node in names_in(condition)):
         return condition
     match condition:
         case Comparison():
-            return _chain(condition, missing)
-        case AllOf():
-            kept = tuple(part for arg in condition.args if (part := prune(arg, missing)) is not None)
+            return None if permits else _chain(condition, missing)
+        case AllOf() | AnyOf():
+            parts = [prune(arg, missing, permits=permits) for arg in condition.args]
+            kept = tuple(part for part in parts if part is not None)
+            if len(kept) < len(parts) and isinstance(condition, AnyOf) is not permits:
+                return None  # whatever the value is, `a or (unknown)` may hold, and `a and (unknown)` may fail
             return replace(condition, args=kept) if len(kept) > 1 else kept[0] if kept else None
+        case Negation():
+            arg = prune(condition.arg, missing, permits=not permits)
+            return None if arg is None else replace(condition, arg=arg)
         case IfThen():
-            if any(needs(node, missing) for node in names_in(condition.antecedent)):
+            return _if_then(condition, missing, permits)
+        case Temporal():
+            if condition.window is not None and any(needs(node, missing) for node in names_in(condition.window)):
                 return None
-            consequent = prune(condition.consequent, missing)
-            return None if consequent is None else replace(condition, consequent=consequent)
+            arg = prune(condition.arg, missing, permits=permits)
+            return None if arg is None else replace(condition, arg=arg)
+        case OnlyAfter() if not permits:
+            if any(needs(node, missing) for part in (condition.effect, condition.within) if part is not None for node in names_in(part)):
+                return None
+            cause = prune(condition.cause, missing)
+            return None if cause is None else replace(condition, cause=cause)
         case _:
             return None
+
+
+def _if_then(condition: IfThen, missing: Set[str], permits: bool) -> Condition | None:
+    antecedent = prune(condition.antecedent, missing, permits=not permits)
+    consequent = prune(condition.consequent, missing, permits=permits)
+    if antecedent is not None and consequent is not None:
+        return replace(condition, antecedent=antecedent, consequent=consequent)
+    if not permits:
+        return None
+    if antecedent is None:
+        return consequent
+    return Negation(span=condition.span, arg=antecedent)
 
 
 def needs(node: Tree, missing: Set[str]) -> bool:
@@ -38,6 +101,8 @@ def needs(node: Tree, missing: Set[str]) -> bool:
             return node.name in missing
         case Apply():
             return any(isinstance(arg, Variable) and arg.name in missing for arg in node.args)
+        case Aggregate() | OverMembers():
+            return not missing.isdisjoint(variables_in(body_of(node))[1] | pattern_variables(node.source) - {node.variable.text})
         case IsClass(form="variable"):
             return node.value.text in missing
         case Monotone(feature=Head(variable=word)) if word is not None:

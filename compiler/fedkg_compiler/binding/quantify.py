@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+from fedkg.pack import Source
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Dimension, Unit, conversion
+from fedkg_compiler.binding.clients import owned
 from fedkg_compiler.binding.environment import Cell, Environment, unknown
-from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.sheet import Sheets, sheet_environment
-from fedkg_compiler.binding.staged import refuse
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
-from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier
+from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Word
 
 
-def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets, texts: dict[str, str]) -> Environment:
+def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) -> Environment:
     """The solutions of a quantifier; one without variables where a rule has none.
 
     Args:
-        texts: the text of each rule file, to see which prefix a problem of the graph speaks of.
     """
     if quantifier is None:
         return Environment(rows=1, cells={})
@@ -33,16 +35,16 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets, te
         return unknown(variables, quantifier.span)
     match source:
         case Pattern():
-            environment = _pattern(source, variables, sources, texts)
+            environment = _pattern(source, variables, sources)
         case InClass():
-            environment = _class(source, quantifier, variables, sources, texts)
+            environment = _class(source, quantifier, variables, sources)
         case InTable():
             environment = sheet_environment(source.path, quantifier.variables, sources, sheets)
         case InQuery():
-            refuse("in query", source.span, sources.problems)
-            environment = None
+            environment = query_environment(source.path, quantifier.variables, sources, sheets)
     if environment is None:
         return unknown(variables, quantifier.span)
+    environment = owned(environment, sources)
     if environment.rows == 0 and sources.names.graph_broken and not isinstance(source, InTable):
         return unknown(variables, quantifier.span)
     if environment.rows == 0:
@@ -57,21 +59,47 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets, te
     return environment.distinct()
 
 
-def _pattern(source: Pattern, variables: list[str], sources: Sources, texts: dict[str, str]) -> Environment | None:
+def _pattern(source: Pattern, variables: list[str], sources: Sources) -> Environment | None:
     if sources.graph is None:
         return None
     rows, problems = sources.graph.select(source.text, variables, span=source.span)
-    said = fresh(problems, sources.names, texts)
+    said = fresh(problems, sources)
     sources.problems.add(said)
     if any(problem.severity == "error" for problem in problems) or (not rows and _unheard_of(said)):
         return None
+    return of_solutions(rows, variables, source.span, sources)
+
+
+def of_solutions(rows: Sequence[tuple[RdfTerm | None, ...]], variables: Sequence[str], span: Span, sources: Sources) -> Environment:
+    """The environment of rows that the graph gave for some variables."""
     known: dict[RdfTerm, Cell] = {}
-    cells = [tuple(None if term is None else _cell(term, sources, known) for term in row) for row in rows]
-    columns = {name: _in_one_unit([row[i] for row in cells]) for i, name in enumerate(variables)}
-    return Environment(rows=len(rows), cells=columns, span=source.span, where=partial(_describe, cells))
+    cells = [tuple(None if term is None else term_cell(term, sources, known) for term in row) for row in rows]
+    columns = {name: in_one_unit([row[i] for row in cells]) for i, name in enumerate(variables)}
+    return Environment(rows=len(rows), cells=columns, span=span, where=partial(_describe, cells))
 
 
-def _in_one_unit(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
+def query_environment(path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets) -> Environment | None:
+    """The solutions of the SELECT in a query file; None, with a problem, where there are none to be had."""
+    place = sources.names.folders.get(path.span.file, Path()) / path.text
+    try:
+        body = read_bytes(place)
+        text = body.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or str(error)
+        advice = "the path counts from the folder of the rule file"
+        sources.problems.error("FKG283", path.span, f'the query "{path.text}" cannot be read: {reason}', advice)
+        return None
+    sheets.sources[place.resolve()] = Source(name=place.name, kind="query", sha256=hashlib.sha256(body).hexdigest())
+    if sources.graph is None:
+        return None
+    rows, problems = sources.graph.select_file(text, str(place), [(word.text, word.span) for word in variables])
+    sources.problems.add(problems)
+    if any(problem.severity == "error" for problem in problems):
+        return None
+    return of_solutions(rows, [word.text for word in variables], path.span, sources)
+
+
+def in_one_unit(cells: Sequence[Cell | None]) -> tuple[Cell | None, ...]:
     """Quantities of one kind, all in the unit of the first: a limit of 3.5 kW among others in W is 3500 W."""
     first: dict[Dimension, Unit] = {}
     done: dict[Cell, Cell] = {}
@@ -91,12 +119,13 @@ def _describe(cells: list[tuple[Cell | None, ...]], row: int) -> str:
     return f"the solution {shown}" if shown else f"solution {row + 1}"
 
 
-def _cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Cell:
+def term_cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Cell:
+    """A value of the graph as a value of the quantifier; `known` keeps those that were seen."""
     if term in known:
         return known[term]
     match term:
         case Iri(value):
-            cell = _entity(value, sources)
+            cell = entity_cell(value, sources)
         case Quantity(number, unit):
             cell = Cell(text=f"{number:g} {unit}", number=number, unit=unit)
         case Literal(value, lexical, _):
@@ -105,14 +134,15 @@ def _cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Cell:
     return cell
 
 
-def _entity(iri: str, sources: Sources) -> Cell:
+def entity_cell(iri: str, sources: Sources) -> Cell:
+    """An entity as a value of the quantifier, with its name for people and its key."""
     graph = sources.graph
     label = local_name(iri) if graph is None else graph.label_of(iri)
     key = None if graph is None or iri.startswith("_:") else graph.key_of(iri)
     return Cell(text=label, iri=iri, category=key[1] if key else label, key=key)
 
 
-def _class(source: InClass, quantifier: Quantifier, variables: list[str], sources: Sources, texts: dict[str, str]) -> Environment | None:
+def _class(source: InClass, quantifier: Quantifier, variables: list[str], sources: Sources) -> Environment | None:
     if len(variables) > 1:
         sources.problems.error(
             "FKG176",
@@ -124,13 +154,13 @@ def _class(source: InClass, quantifier: Quantifier, variables: list[str], source
     if sources.graph is None:
         return None
     iri, problems = sources.graph.resolve(source.term.text, source.term.form, source.term.span)
-    said = fresh(problems, sources.names, texts)
+    said = fresh(problems, sources)
     sources.problems.add(said)
     if iri is None:
         return None
     if iri == sources.names.rows_class:
         return Environment(rows=1, cells={variables[0]: (Cell(text="", row=True),)}, span=source.span)
-    cells = tuple(_entity(member, sources) for member in sources.graph.instances(iri))
+    cells = tuple(entity_cell(member, sources) for member in sources.graph.instances(iri))
     if not cells and (_unheard_of(said) or _is_no_class(iri, source, sources)):
         return None
     return Environment(
@@ -158,32 +188,22 @@ def _is_no_class(iri: str, source: InClass, sources: Sources) -> bool:
     return False
 
 
-def fresh(diagnostics: tuple[Diagnostic, ...], names: Names, texts: dict[str, str]) -> list[Diagnostic]:
+def fresh(diagnostics: tuple[Diagnostic, ...], sources: Sources) -> list[Diagnostic]:
     """What the graph complains of, without what merely follows from a `use` or `prefix` that is wrong itself."""
-    return [item for item in diagnostics if not _follows(item, names, texts)]
+    return [item for item in diagnostics if not _follows(item, sources)]
 
 
-def _follows(item: Diagnostic, names: Names, texts: dict[str, str]) -> bool:
+def _follows(item: Diagnostic, sources: Sources) -> bool:
     if not item.code.startswith("FKG1"):
         return False
-    written = underlined(texts.get(item.span.file, ""), item.span)
-    prefix, colon, _ = written.partition(":")
-    if colon and prefix in names.broken_prefixes:
+    prefix, colon, _ = sources.written(item.span).partition(":")
+    if colon and prefix in sources.names.broken_prefixes:
         return True
-    return names.graph_broken and item.code in FOLLOWS_USE
+    return sources.names.graph_broken and item.code in FOLLOWS_USE
 
 
 FOLLOWS_USE = ("FKG110", "FKG111", "FKG112", "FKG113")
 """What the graph says of names that an ontology which could not be loaded may have had."""
-
-
-def underlined(text: str, span: Span) -> str:
-    """The text at a place, its first line."""
-    lines = text.split("\n")
-    if not 1 <= span.line <= len(lines):
-        return ""
-    end = span.end_column - 1 if span.end_line == span.line else None
-    return lines[span.line - 1][span.column - 1 : end]
 
 
 def note_unused(quantifier: Quantifier | None, environment: Environment, used: set[str], problems: Problems) -> None:

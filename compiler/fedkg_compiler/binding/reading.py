@@ -5,7 +5,7 @@ Letter: R rows of the environment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,6 +26,7 @@ class Place:
         column: id in the book; -1 where there is none (that has been said).
         stored: the unit of the values in the table. spoken: the unit in which the rule speaks of them; None where nothing tells.
         key: what selects the table rows, or None for all.
+        shared: the column is that of a property, not of one entity: the rule's other entities select the table rows.
     """
 
     column: int
@@ -33,6 +34,7 @@ class Place:
     stored: Unit | None = None
     spoken: Unit | None = None
     key: Key | None = None
+    shared: bool = False
 
 
 NOWHERE = Place(column=-1)
@@ -75,6 +77,17 @@ class Readings:
     def get(self, name: str, variable: str = "") -> Reading | None:
         """The reading of ``name(?variable)``."""
         return self.found.get((name, variable))
+
+    def complete(self, labels: Container[str]) -> bool:
+        """Whether every name has a column in every row; those of labels, which have several, are looked up where they stand."""
+        return all(
+            name in labels if reading is None else all(place.column >= 0 for place in reading.places)
+            for (name, _), reading in self.found.items()
+        )
+
+    def complete_at(self, row: int) -> bool:
+        """Whether every name has a column in one row."""
+        return all(reading is None or reading.places[row].column >= 0 for reading in self.found.values())
 
     def take(self, rows: Sequence[int]) -> Readings:
         """The readings of some of the rows."""

@@ -6,12 +6,14 @@ Letter: R bank rows.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from fedkg.pack import Formula, RuleRecord
+from fedkg.pack.walk import is_temporal, reads_output
+from fedkg_compiler.binding.clients import scope_of
 from fedkg_compiler.binding.conditions import condition
 from fedkg_compiler.binding.environment import Cell, Environment
 from fedkg_compiler.binding.lookup import VALUE, look_up, names_in, variables_in
@@ -20,9 +22,11 @@ from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.prune import prune
 from fedkg_compiler.binding.quantify import note_unused, quantify
-from fedkg_compiler.binding.reading import Readings
+from fedkg_compiler.binding.reading import Place, Readings
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.templates import expand
+from fedkg_compiler.binding.temporal import without_top_always
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.passes.hard import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
@@ -49,30 +53,51 @@ class BoundRows:
     unit: str
 
 
-def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, texts: dict[str, str]) -> list[BoundRows]:
-    """The bound rows of a rule; [] where it is wrong or holds for nothing, which has been said."""
-    tree, problems = rule.rule, sources.problems
-    environment = quantify(tree.quantifier, sources, sheets, texts)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class First:
+    """A rule as it is bound, with its templates written out, and the one row of its quantifier that its examples are run on."""
+
+    rule: FileRule
+    environment: Environment
+
+
+def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, *, permits: bool = False) -> list[BoundRows]:
+    """The bound rows of a rule; [] where it is wrong or holds for nothing, which has been said.
+
+    Args:
+        permits: the formula says when something else is required, as behind `if`: what lacks a value there does not hold.
+    """
+    problems = sources.problems
+    formula = expand(rule.rule.formula, sources.names, problems)
+    if formula is None:
+        return []
+    rule = replace(rule, rule=replace(rule.rule, formula=without_top_always(formula)))
+    tree = rule.rule
+    environment = quantify(tree.quantifier, sources, sheets)
     if not any(isinstance(node, Apply) and node.name.text == VALUE for node in names_in(tree.formula)):
         environment = environment.in_its_units()
     readings = look_up(tree.formula, environment, sources)
     numbers, used = variables_in(tree.formula)
     note_unused(tree.quantifier, environment, used, problems)
     if not environment.known:
-        _bind_part(rule, tree.formula, environment, readings, sources)
+        if rule.file.file in sources.names.library:
+            return []
+        bind_part(rule, tree.formula, environment, readings, sources)
         return []
     missing = _missing(environment, used)
     _tell_missing(environment, missing, problems)
+    complete = next((i for i, names in enumerate(missing) if not names and readings.complete_at(i)), 0)
+    sources.firsts.setdefault(tree.name.text, First(rule=rule, environment=environment.take([complete])))
     bound = []
     for rows in _groups(environment, readings, numbers, missing):
-        formula = prune(tree.formula, missing[rows[0]])
+        formula = prune(tree.formula, missing[rows[0]], permits=permits)
         if formula is None:
             continue
-        part = _bind_part(rule, formula, environment.take(rows), readings.take(rows), sources)
+        part = bind_part(rule, formula, environment.take(rows), readings.take(rows), sources, permits=permits)
         assert part is not None or problems.failed, f"the rule `{tree.name.text}` would be left out without a word"
         if part is not None:
             bound.append(part)
-    if any(not part.rows.slots for part in bound):
+    if any(not part.rows.slots_read() for part in bound):
         message = f"the rule `{tree.name.text}` reads no signal"
         problems.error("FKG234", tree.name.span, message, "name a signal, a label or a `` `column` `` in it")
         return []
@@ -89,6 +114,7 @@ def record_of(rule: FileRule) -> RuleRecord:
             "kind": tree.kind.text if tree.kind is not None and tree.kind.text in KINDS else "other",
             "weight": tree.weight.value if tree.weight is not None else 1.0,
             "hard": tree.hard,
+            "scope": scope_of(tree.scope),
             "text": tree.text,
             "file": Path(rule.file.file).name,
             "line": tree.span.line,
@@ -122,7 +148,7 @@ def _groups(environment: Environment, readings: Readings, numbers: set[str], mis
     found = sorted((key, reading.places) for key, reading in readings.found.items() if reading is not None)
     groups: dict[Hashable, list[int]] = {}
     for i in range(environment.rows):
-        places = [places[i] for (_, variable), places in found if variable not in missing[i]]
+        places = [places[i] for (_, variable), places in found if missing[i].isdisjoint(variable.split())]
         if all(place.column >= 0 for place in places):
             units = tuple(_unit(column[i]) for column in cells)
             groups.setdefault((missing[i], units, tuple((place.role, place.stored, place.spoken) for place in places)), []).append(i)
@@ -133,7 +159,10 @@ def _unit(cell: Cell | None) -> tuple[str, bool] | None:
     return None if cell is None else (cell.unit, cell.number is None)
 
 
-def _bind_part(rule: FileRule, formula: Condition, environment: Environment, readings: Readings, sources: Sources) -> BoundRows | None:
+def bind_part(
+    rule: FileRule, formula: Condition, environment: Environment, readings: Readings, sources: Sources, *, permits: bool = False
+) -> BoundRows | None:
+    """Rows that agree in their units, bound; None where something in the formula is wrong, which has been said."""
     rows = Rows(environment.rows)
     scope = Scope(
         names=sources.names,
@@ -146,6 +175,8 @@ def _bind_part(rule: FileRule, formula: Condition, environment: Environment, rea
         view=View(key="base", ids=np.zeros(environment.rows, dtype=np.int64)),
         keys=_keys(rule, environment, readings, sources.problems),
         compared=[],
+        sources=sources,
+        permits=permits,
     )
     bound = condition(formula, scope)
     if bound is None:
@@ -154,6 +185,9 @@ def _bind_part(rule: FileRule, formula: Condition, environment: Environment, rea
     if rule.rule.hard and bent_comparisons(bound):
         message = f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
         sources.problems.warning("FKG222", rule.rule.formula.span, message, "write it linear in the outputs, or leave `hard` out")
+    if rule.rule.hard and is_temporal(bound) and reads_output(bound):
+        message = f"`{rule.rule.name.text}` is hard and speaks of several steps: it stays a penalty and a check"
+        sources.problems.warning("FKG263", rule.rule.formula.span, message, "say what must hold at one step, or leave `hard` out")
     units = set(scope.compared)
     return BoundRows(
         rule=record_of(rule),
@@ -187,7 +221,7 @@ def _keys(rule: FileRule, environment: Environment, readings: Readings, problems
                     "compare entities that have columns of their own",
                 )
         offered: dict[str, set[str]] = {}
-        own = all(variable and reading is not None and reading.places[i].key is None for (_, variable), reading in readings.found.items())
+        own = all(variable and reading is not None and _is_own(reading.places[i]) for (_, variable), reading in readings.found.items())
         for cells in () if own and readings.found else others:
             cell = cells[i]
             if cell is not None and cell.key is not None:
@@ -205,6 +239,11 @@ def _keys(rule: FileRule, environment: Environment, readings: Readings, problems
                 )
         result.append(tuple(sorted(selected.items())))
     return tuple(result)
+
+
+def _is_own(place: Place) -> bool:
+    """Whether the column is that of one entity, so that no table row has to be selected."""
+    return place.key is None and not place.shared
 
 
 def _entity(environment: Environment, row: int) -> str:

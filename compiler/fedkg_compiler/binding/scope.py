@@ -5,7 +5,8 @@ Letter: R bank rows of the rule (or of the part of its rows that share all units
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,15 +20,22 @@ from fedkg_compiler.binding.reading import Readings
 from fedkg_compiler.lowering.rows import Rows
 
 if TYPE_CHECKING:
+    from fedkg_compiler.binding.mined import Mined
+    from fedkg_compiler.binding.places import Sources
     from fedkg_compiler.ontology.graph import Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The view in which signals are read: a word that tells it from others in the same rule, and its ids [R]."""
+    """The view in which signals are read: a word that tells it from others in the same rule, and its ids [R].
+
+    Attributes:
+        past: what the model predicts is read as data: its history.
+    """
 
     key: str
     ids: NDArray[np.int64]
+    past: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,9 @@ class Scope:
     Attributes:
         keys: for each of R rows, the headers and texts that select its table rows.
         compared: gathers the units of what comparisons are missed by: K where they are made in degC.
+        sources: what members are looked up in.
+        mined: the variables whose values are found in data, by name.
+        permits: the condition stands where it loosens a rule, under `not` or behind `if`, rather than where it is required.
     """
 
     names: Names
@@ -49,6 +60,9 @@ class Scope:
     view: View
     keys: tuple[tuple[tuple[str, str], ...], ...]
     compared: list[str]
+    sources: Sources | None = None
+    mined: Mapping[str, Mined] = field(default_factory=dict)
+    permits: bool = False
 
     def where(self, row: int) -> str:
         """`` in ROW`` for messages about a value of the quantifier; "" where the rule has none."""

@@ -28,16 +28,20 @@ def make_contract(book: Book, used: Iterable[int], used_views: Iterable[int], ti
     """The contract over the columns and views that bound rows read."""
     views = sorted({0, *used_views})
     raised = {book.views[view].column for view in views}
+    used = {*used}
+    labels = {column.label for i in used if (column := book.columns[i]).type == "score"}
+    used |= {i for i, column in enumerate(book.columns) if column.type == "score" and column.label in labels}  # a label has all its classes
     ids = sorted({*used, *(column for column in raised if column is not None)}, key=lambda i: _order(book.columns[i]))
     columns = {column: position for position, column in enumerate(ids)}
     ordered = sorted(views, key=lambda i: _view_order(book, columns, i))
-    kind = "panel" if timing.trace else "trace" if timing.time or timing.step else "table"
+    kind = "panel" if timing.trace else "trace" if timing.time or timing.step or timing.ordered else "table"
     contract = DataContract.model_validate(
         {
             "kind": kind,
             "time": timing.time,
             "step": timing.step,
             "trace": timing.trace,
+            "end": timing.end,
             "columns": tuple(_column(book, i, names) for i, names in zip(ids, _names(book, ids), strict=True)),
             "views": tuple(_view(book, columns, i) for i in ordered),
         }
@@ -74,11 +78,13 @@ def _column(book: Book, i: int, name: str) -> Column:
     )
 
 
-def _view_order(book: Book, columns: dict[int, int], i: int) -> tuple[int, tuple[str, ...], int, float]:
+def _view_order(book: Book, columns: dict[int, int], i: int) -> tuple[int, tuple[str, ...], bool, int, float]:
     view = book.views[i]
-    return (("base", "previous", "raised").index(view.kind), view.groups, -1 if view.column is None else columns[view.column], view.delta)
+    kind = ("base", "previous", "raised").index(view.kind)
+    return (kind, view.groups, view.steps, -1 if view.column is None else columns[view.column], view.delta)
 
 
 def _view(book: Book, columns: dict[int, int], i: int) -> View:
     view = book.views[i]
-    return View(kind=view.kind, groups=view.groups, column=None if view.column is None else columns[view.column], delta=view.delta)
+    column = None if view.column is None else columns[view.column]
+    return View(kind=view.kind, groups=view.groups, steps=view.steps, column=column, delta=view.delta)

@@ -45,10 +45,15 @@ class MemberRows:
 
 
 class Rows:
-    """Slots and parameters, numbered in the order of their first use; and the sets of members that terms range over."""
+    """Slots and parameters, numbered in the order of their first use; and the sets of members that terms range over.
 
-    def __init__(self, count: int) -> None:
+    The rows of members are `Rows` too, with a `number` among the sets of the rule's own rows, which are their `root`.
+    """
+
+    def __init__(self, count: int, *, root: Rows | None = None, number: int = -1) -> None:
         self.count = count
+        self.root: Rows = self if root is None else root
+        self.number = number
         self.slots: list[SlotColumn] = []
         self.params: list[NDArray[np.float64] | Codes] = []
         self.members: list[MemberRows] = []
@@ -71,11 +76,17 @@ class Rows:
         self.params.append(Codes(columns=columns, texts=texts))
         return len(self.params) - 1
 
-    def set_of_members(self, offsets: NDArray[np.int64], parent: int = -1) -> tuple[int, Rows]:
-        """A new table of members; its number, and the rows of its members."""
-        rows = Rows(int(offsets[-1]))
-        self.members.append(MemberRows(parent=parent, offsets=offsets, rows=rows))
-        return len(self.members) - 1, rows
+    def set_of_members(self, offsets: NDArray[np.int64], parent: int | None = None) -> tuple[int, Rows]:
+        """A new table of members, which these rows own; its number, and the rows of its members."""
+        tables = self.root.members
+        rows = Rows(int(offsets[-1]), root=self.root, number=len(tables))
+        tables.append(MemberRows(parent=self.number if parent is None else parent, offsets=offsets, rows=rows))
+        return rows.number, rows
+
+    def forget(self) -> None:
+        """Take back the newest table of members, whose rows these are: nothing refers to it."""
+        if self.root.members and self.root.members[-1].rows is self:
+            self.root.members.pop()
 
     def slots_read(self) -> list[SlotColumn]:
         """All slots, those of members included."""

@@ -14,7 +14,8 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Call, Compare, Negate, Param, Power, Product, Quotient, Slot, Sum, Term, subterms
+from fedkg.pack import Call, Choose, Coalesce, Compare, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term, subterms
+from fedkg.pack.walk import reads_output
 
 Array = NDArray[np.float64]
 
@@ -68,8 +69,21 @@ def _degree(term: Term, slots: frozenset[int]) -> int:
             )
         case Call():
             return 0 if all(_degree(arg, slots) == 0 for arg in term.args) else _HIGH
+        case Reduce():
+            return _reduced(term)
+        case Choose() | Coalesce():
+            return _HIGH if slots & slots_of(term) or reads_output(term) else 0
         case _:
             assert_never(term)
+
+
+def _reduced(term: Reduce) -> int:
+    """The degree of a reduction in what its members predict; the slots of its owner are not in it."""
+    if not reads_output(term):
+        return 0
+    outputs = frozenset(part.index for part in subterms(term.arg) if isinstance(part, Slot) and part.role == "output")
+    linear = term.op in ("sum", "mean") and not term.skip and _degree(term.arg, outputs) <= 1
+    return 1 if linear else _HIGH
 
 
 def _sympy_degree(term: Term, slots: frozenset[int]) -> int:
@@ -85,7 +99,9 @@ def _sympy_degree(term: Term, slots: frozenset[int]) -> int:
 
 def _too_large(term: Term) -> bool:
     parts = list(subterms(term))
-    return len(parts) > LARGEST or any(isinstance(part, Power) and abs(part.exponent) > STEEPEST for part in parts)
+    return len(parts) > LARGEST or any(
+        isinstance(part, Reduce | Choose | Coalesce) or (isinstance(part, Power) and abs(part.exponent) > STEEPEST) for part in parts
+    )
 
 
 def _expression(term: Term) -> Any:  # Any: sympy has no types
@@ -108,6 +124,8 @@ def _expression(term: Term) -> Any:  # Any: sympy has no types
             return _expression(term.base) ** sympy.Rational(repr(term.exponent))
         case Call():
             return sympy.Function(term.function)(*(_expression(arg) for arg in term.args))
+        case Reduce() | Choose() | Coalesce():
+            raise AssertionError("never given to sympy: see `_too_large`")
         case _:
             assert_never(term)
 
@@ -119,9 +137,14 @@ def affine(term: Term, params: Sequence[Array]) -> Affine | None:
         params: the rows' numbers, float64 [R] each.
     """
     rows = len(params[0]) if params else 1
-    if _degree(term, slots_of(term)) <= 1:
-        return _by_shape(term, params, rows)
-    return _by_sympy(term, params, rows)
+    return affine_by_shape(term, params, rows) or _by_sympy(term, params, rows)
+
+
+def affine_by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
+    """The affine form of a term whose shape alone shows that it is affine, else None; never slow."""
+    if any(isinstance(part, Reduce | Choose | Coalesce) for part in subterms(term)) or _degree(term, slots_of(term)) > 1:
+        return None
+    return _by_shape(term, params, rows)
 
 
 def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
@@ -151,14 +174,16 @@ def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
             base = _by_shape(term.base, params, rows)
             return base if term.exponent == 1 else Affine(coefficients={}, constant=base.constant**term.exponent)
         case Call():
-            return Affine(coefficients={}, constant=_value(term, params))
+            return Affine(coefficients={}, constant=_value(term, params, rows))
+        case Reduce() | Choose() | Coalesce():
+            raise AssertionError("of no degree that its shape shows")
         case _:
             assert_never(term)
 
 
-def _value(term: Call, params: Sequence[Array]) -> Array:
+def _value(term: Call, params: Sequence[Array], rows: int) -> Array:
     """A function of numbers known at compile time."""
-    values = [_by_shape(arg, params, len(params[0])).constant for arg in term.args]
+    values = [_by_shape(arg, params, rows).constant for arg in term.args]
     result: Array
     match term.function:
         case "min":

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from fedkg.pack import Compare, Formula, Slot, atoms, subterms
+from fedkg.pack import Compare, Formula, Slot, subterms
+from fedkg.pack.walk import everywhere, reads_output, sides
 from fedkg_compiler.passes.affine import affine_in
 
 
 def bent_comparisons(formula: Formula) -> list[Compare]:
-    """The comparisons of a formula that are not affine in its outputs."""
+    """The comparisons of a formula, those of its members included, that are not affine in its outputs."""
     bent = []
-    for atom in atoms(formula):
-        if not isinstance(atom, Compare):
+    for _, atom in everywhere(formula):
+        if not isinstance(atom, Compare) or not reads_output(atom):
             continue
         outputs = frozenset(
-            term.index for side in (atom.left, atom.right) for term in subterms(side) if isinstance(term, Slot) and term.role == "output"
+            term.index for side in sides(atom) for term in subterms(side) if isinstance(term, Slot) and term.role == "output"
         )
-        if outputs and not affine_in(atom, outputs):
+        if not affine_in(atom, outputs):
             bent.append(atom)
     return bent

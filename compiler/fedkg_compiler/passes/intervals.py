@@ -5,12 +5,13 @@ Letter: R rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
+from fedkg.pack import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
 from fedkg_compiler.binding.book import Book
 from fedkg_compiler.lowering.rows import Rows
 
@@ -56,8 +57,43 @@ def _interval(term: Term, rows: Rows, book: Book) -> Interval:
             return _power(interval(term.base, rows, book), term.exponent)
         case Call():
             return _call(term, rows, book)
+        case Reduce():
+            return _reduce(term, rows, book)
+        case Choose():
+            return _hull([interval(term.then, rows, book), interval(term.otherwise, rows, book)])
+        case Coalesce():
+            return _hull([interval(arg, rows, book) for arg in term.args])
         case _:
             assert_never(term)
+
+
+def _hull(ends: Sequence[Interval]) -> Interval:
+    return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
+
+
+def _reduce(term: Reduce, rows: Rows, book: Book) -> Interval:
+    """What members come to together; where a member may be left out (`skip`), a sum may lack it."""
+    table = rows.root.members[term.members]
+    sizes = table.offsets[1:] - table.offsets[:-1]
+    owners = np.repeat(np.arange(rows.count), sizes)
+    if term.op == "count":
+        return np.zeros(rows.count), sizes.astype(np.float64)
+    low, high = interval(term.arg, table.rows, book)
+    if term.op == "sum":
+        if term.skip:
+            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        least, most = (np.bincount(owners, weights=ends, minlength=rows.count).astype(np.float64) for ends in (low, high))
+        return least, most
+    least, most = np.full(rows.count, np.inf), np.full(rows.count, -np.inf)
+    np.minimum.at(least, owners, low)
+    np.maximum.at(most, owners, high)
+    if term.op == "mean" or term.skip:
+        return np.where(sizes > 0, least, -np.inf), np.where(sizes > 0, most, np.inf)
+    inner, outer = np.full(rows.count, np.inf), np.full(rows.count, -np.inf)
+    np.minimum.at(inner, owners, high)
+    np.maximum.at(outer, owners, low)
+    low, high = (least, inner) if term.op == "min" else (outer, most)
+    return np.where(sizes > 0, low, -np.inf), np.where(sizes > 0, high, np.inf)
 
 
 def _unknown(rows: Rows) -> Interval:

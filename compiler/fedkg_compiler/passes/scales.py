@@ -8,17 +8,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Compare, Formula, Param, Term, atoms
+from fedkg.pack import Compare, Formula, Param, Term
+from fedkg.pack.walk import ROWS, everywhere
 from fedkg_compiler.binding.book import Book
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.passes.intervals import interval
 
 
 def set_scales(formula: Formula, rows: Rows, book: Book) -> None:
-    """Fill in the scale parameters of a formula's comparisons."""
-    for atom in atoms(formula):
+    """Fill in the scale parameters of a formula's comparisons, those of its members included."""
+    for table, atom in everywhere(formula):
         if isinstance(atom, Compare):
-            rows.params[atom.scale] = comparison_scale(atom.left, atom.right, rows, book)
+            readers = rows if table == ROWS else rows.members[table].rows
+            readers.params[atom.scale] = comparison_scale(atom.left, atom.right, readers, book)
 
 
 def comparison_scale(left: Term, right: Term, rows: Rows, book: Book) -> NDArray[np.float64]:

@@ -1,0 +1,59 @@
+"""Members whose columns are in different units: each is converted to the unit of the first, by numbers of its own.
+
+Letter: M members.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedkg.pack import Term
+from fedkg.units.unit import SAME, Unit, conversion, same_dimension
+from fedkg_compiler.binding.arithmetic import join_product, join_sum
+from fedkg_compiler.binding.reading import Place, Reading
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.values import Moving
+from fedkg_compiler.diagnostics.record import Related, Span
+
+
+def in_several_units(reading: Reading) -> bool:
+    """Whether the places of a reading are not all in one unit; those of an ordinary rule always are."""
+    first = reading.places[0] if reading.places else None
+    return first is not None and any((place.stored, place.spoken) != (first.stored, first.spoken) for place in reading.places)
+
+
+def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving | None:
+    """The reading in one unit: ``slot * factor + shift`` with the numbers of each member. None where members measure different things."""
+    places = reading.places
+    target = next((unit for place in places if (unit := place.spoken or place.stored) is not None), None)
+    if target is None:
+        return Moving(term=slot, unit=None, span=span, plain=True, bare=(reading.columns,))
+    told = [_told(place, target, span, scope) for place in places]
+    for i, unit in enumerate(told):
+        if not same_dimension(unit, target):
+            scope.problems.error(
+                "FKG278",
+                span,
+                f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for {scope.environment.name(i)}: "
+                "members that are put together measure one thing",
+                "mend the units in the graph, or ask for members of one kind",
+                (Related(span=scope.environment.span, message="the members are asked for here"),) if scope.environment.span else (),
+            )
+            return None
+    changes = [SAME if unit == target else conversion(unit, target) for unit in told]
+    term = slot
+    if any(change.factor != 1 or change.turns for change in changes):
+        term = join_product(term, scope.rows.param(np.array([change.scale for change in changes])))
+    if any(change.shift for change in changes):
+        term = join_sum(term, scope.rows.param(np.array([float(change.shift) for change in changes])))
+    return Moving(term=term, unit=target, span=span, plain=True)
+
+
+def _told(place: Place, target: Unit, span: Span, scope: Scope) -> Unit:
+    """The unit of the values in the table; a column whose unit nobody tells is taken to be in that of the others."""
+    if place.stored is not None:
+        return place.stored
+    known = scope.book.told(place.column)
+    if known is None:
+        scope.book.tell_unit((np.array([place.column]),), target, span, scope.problems)
+    return known or target

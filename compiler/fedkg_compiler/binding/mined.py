@@ -1,0 +1,52 @@
+"""Parameters that are found in data: places of a formula whose number is not known when rules are compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedkg.pack import Param
+from fedkg_compiler.binding.book import Book, BookColumn
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.values import Moving
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.lowering.rows import Rows
+
+
+@dataclass(slots=True, kw_only=True)
+class Mined:
+    """One variable after `find`.
+
+    Attributes:
+        column: id of an entry of the book that no table has; it gets the unit of what the parameter is compared with.
+        rows: of the formula it belongs to. param: its place there, NaN in the bank.
+        values, windows: where it stands as a value, and as the end of a window. first, last: whether it is such an end.
+    """
+
+    name: str
+    column: int
+    rows: Rows
+    param: Param
+    values: list[Span] = field(default_factory=list)
+    windows: list[Span] = field(default_factory=list)
+    first: bool = False
+    last: bool = False
+
+
+def mined(name: str, rows: Rows, book: Book, owner: str) -> Mined:
+    """A new parameter of a formula; `owner` tells it from those of other inferences."""
+    column = book.column(BookColumn(name=f"?{name} of {owner}", source=f"?{name}", mined=True))
+    return Mined(name=name, column=column, rows=rows, param=rows.param(np.array(np.nan)))
+
+
+def mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
+    """The parameter as a value: in the unit that it has by now, or bare until it meets one."""
+    if scope.rows is not found.rows:
+        message = f"?{found.name} is found for the whole formula, and stands here inside a set of members"
+        scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
+        return None
+    found.values.append(span)
+    columns = np.array([found.column], dtype=np.int64)
+    unit, told = scope.book.told(found.column), scope.book.told_at(found.column)
+    return Moving(term=found.param, unit=unit, span=span, told=told, bare=() if unit else (columns,))

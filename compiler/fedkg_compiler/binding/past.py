@@ -1,0 +1,53 @@
+"""``past x``: the value one step earlier in its trace, read as data even where the model predicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from fedkg_compiler.binding.book import Book, BookView
+from fedkg_compiler.binding.reading import Reading
+from fedkg_compiler.binding.scope import Scope, View
+from fedkg_compiler.binding.timing import in_time
+from fedkg_compiler.binding.values import Fixed, Value
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.tree import Expression, Past
+
+
+def past(node: Past, scope: Scope, bind: Callable[[Expression, Scope], Value | None]) -> Value | None:
+    """The value of an expression one step earlier; None where it has none, which is said."""
+    earlier = one_step_back(node.span, scope)
+    if earlier is None:
+        return None
+    value = bind(node.arg, earlier)
+    if isinstance(value, Fixed):
+        scope.problems.error("FKG262", node.span, "a number has no past: it is the same at every step", "leave `past` away")
+        return None
+    return None if value is None else replace(value, span=node.span)
+
+
+def history(reading: Reading, book: Book) -> Reading:
+    """The reading with the columns of what was observed instead of those that the model predicts."""
+    if reading.role == "input":
+        return reading
+    places = tuple(replace(place, column=book.history(place.column), role="input") for place in reading.places)
+    return replace(reading, places=places)
+
+
+def one_step_back(span: Span, scope: Scope) -> Scope | None:
+    """The scope in which everything is read one step earlier; None, which is said, where it is already."""
+    if scope.view.key.startswith(("past", "previous")):
+        inside = "`past`" if scope.view.past else "`never`"
+        message = f"`past` inside {inside} would be two steps back, and one is all that is kept"
+        scope.problems.error("FKG262", span, message, "shift the column in the table, or say what held with `previous`")
+        return None
+    in_time(span, scope)
+    trace = scope.names.timing.trace
+    views = [
+        BookView(kind="previous", steps=True, groups=tuple(dict.fromkeys([*([trace] if trace else []), *(header for header, _ in keys)])))
+        for keys in scope.keys
+    ]
+    ids = np.array([scope.book.view(view) for view in views], dtype=np.int64)
+    return replace(scope, view=View(key="past", ids=ids, past=True))

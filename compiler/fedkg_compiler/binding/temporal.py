@@ -1,0 +1,107 @@
+"""Conditions over time: always, eventually, once, historically, next, previous, initially, until, since, only after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from fedkg.pack import And, Formula, Implies, Initially, Not
+from fedkg.pack import Temporal as Held
+from fedkg.pack import Until as Reached
+from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.timing import in_time
+from fedkg_compiler.binding.windows import NO_END, window_params
+from fedkg_compiler.syntax.tree import AllOf, Condition, OnlyAfter, Temporal, Until, Window
+
+Bind = Callable[[Condition, Scope], Formula | None]
+"""What binds the conditions inside: `binding.conditions.condition`."""
+
+BEYOND = 1e30
+"""A margin larger than that of any data, which a number of 32 bits still holds."""
+
+
+def without_top_always(condition: Condition) -> Condition:
+    """The condition without the `always` that every rule means anyway: one without a window at its very top, alone or joined by `and`."""
+    match condition:
+        case Temporal(mode="always", window=None):
+            return without_top_always(condition.arg)
+        case AllOf():
+            return replace(condition, args=tuple(without_top_always(arg) for arg in condition.args))
+        case _:
+            return condition
+
+
+def temporal(node: Temporal, scope: Scope, bind: Bind) -> Formula | None:
+    """A prefix word with its body."""
+    in_time(node.span, scope)
+    if node.mode in ("next", "previous", "initially"):
+        return _one_step(node, scope, bind)
+    ends = window_params(node.window, scope)
+    arg = bind(node.arg, scope)
+    if ends is None or arg is None:
+        return None
+    match node.mode:
+        case "always" | "eventually" | "historically" | "once":
+            return Held(op=node.mode, low=ends[0], high=ends[1], arg=arg)
+        case _:
+            raise AssertionError(node.mode)
+
+
+def _one_step(node: Temporal, scope: Scope, bind: Bind) -> Formula | None:
+    """`next`, `previous` and `initially`, which have no window."""
+    arg = bind(node.arg, scope)
+    if node.window is not None:
+        wider = "once" if node.mode == "previous" else "eventually"
+        advice = "leave it away" if node.mode == "initially" else f"leave it away, or write {wider} with the window"
+        scope.problems.error("FKG259", node.window.span, f"`{node.mode}` is one step: it has no window", advice)
+        return None
+    if arg is None:
+        return None
+    match node.mode:
+        case "next":
+            return _at(1.0, "eventually", arg, scope)
+        case "previous":
+            return _at(1.0, "once", arg, scope)
+        case _:
+            return Initially(arg=arg)
+
+
+def _at(step: float, op: str, arg: Formula, scope: Scope) -> Held:
+    low, high = scope.rows.param(np.array(step)).index, scope.rows.param(np.array(step)).index
+    return Held(op="once" if op == "once" else "eventually", low=low, high=high, arg=arg)
+
+
+def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
+    """``a until b`` and ``a since b``."""
+    in_time(node.span, scope)
+    left = bind(node.left, scope)
+    ends = window_params(node.window, scope)
+    right = bind(node.right, scope)
+    if left is None or right is None or ends is None:
+        return None
+    return Reached(op=node.mode, low=ends[0], high=ends[1], left=left, right=right, closed=node.closed)
+
+
+def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
+    """``effect only after cause within t``: where the effect begins, the cause holds or held at most t ago.
+
+    The effect begins at a step where it holds and did not hold in the step before; at the first step of a trace there is none before.
+    """
+    in_time(node.span, scope)
+    effect, cause = bind(node.effect, replace(scope, permits=not scope.permits)), bind(node.cause, scope)
+    window = None if node.within is None else Window(span=node.within.span, low=None, high=node.within)
+    ends = window_params(window, scope)
+    if effect is None or cause is None or ends is None:
+        return None
+    before = And(args=(_has_earlier_step(scope), _at(1.0, "once", effect, scope)))
+    return Implies(antecedent=And(args=(effect, Not(arg=before))), consequent=Held(op="once", low=ends[0], high=ends[1], arg=cause))
+
+
+def _has_earlier_step(scope: Scope) -> Formula:
+    """Whether this is not the first step of the trace: something that is true held earlier, in a window that the trace ends."""
+    rows = scope.rows
+    true = compare("<=", rows.param(np.array(0.0)), rows.param(np.array(BEYOND)), None, rows)
+    return Held(op="once", low=rows.param(np.array(1.0)).index, high=rows.param(np.array(NO_END)).index, arg=true)

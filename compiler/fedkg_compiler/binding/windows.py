@@ -1,0 +1,197 @@
+"""Windows: durations become whole steps of the timeline.
+
+A window takes the samples that lie inside its closed interval: the first step is rounded up, the last one down.
+
+Letter: R rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg.units.unit import Unit, conversion, same_dimension
+from fedkg_compiler.binding.expressions import bind
+from fedkg_compiler.binding.scope import Scope
+from fedkg_compiler.binding.values import Fixed, Moving
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.syntax.tree import Expression, Quantity, Variable, Window
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-9
+"""By how many steps a duration may miss a whole number of them: 0.3 s are three steps of 0.1 s."""
+
+NO_END = -1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _End:
+    """One end of a window.
+
+    Attributes:
+        steps: float64 [R], exact, infinite for no end; None where it is found in data. param: of an end that is found, its place.
+        unit: of a duration; None for a bare number.
+    """
+
+    span: Span
+    steps: Array | None = None
+    param: int = -1
+    unit: Unit | None = None
+
+
+def steps_of(first: Array, last: Array) -> tuple[Array, Array]:
+    """The whole steps inside the closed interval from `first` to `last` (exact numbers of steps, [R]); no end is -1."""
+    low, high = np.ceil(first - TOLERANCE), np.floor(last + TOLERANCE)
+    return np.maximum(low, 0.0) + 0.0, np.where(np.isinf(last), NO_END, high + 0.0)
+
+
+def window_params(window: Window | None, scope: Scope) -> tuple[int, int] | None:
+    """The row parameters with the window's first and last step; None where it is wrong, which has been said.
+
+    Without a window: from now on, without an end.
+    """
+    if window is None:
+        return scope.rows.param(np.array(0.0)).index, scope.rows.param(np.array(NO_END)).index
+    zero = _End(span=window.span, steps=np.zeros(scope.rows.count))
+    first = zero if window.low is None else _end(window.low, scope)
+    last = _end(window.high, scope)
+    if first is None or last is None:
+        return None
+    for found in scope.mined.values():
+        found.first, found.last = found.first or found.param.index == first.param, found.last or found.param.index == last.param
+    if first.steps is None or last.steps is None:
+        return _place(first, np.ceil, scope), _place(last, np.floor, scope)
+    if not _fits(window, first, last, scope):
+        return None
+    low, high = steps_of(first.steps, last.steps)
+    return scope.rows.param(low).index, scope.rows.param(high).index
+
+
+def _place(end: _End, rounded: Callable[[Array], Array], scope: Scope) -> int:
+    """The parameter of one end beside another that is found in data."""
+    if end.steps is None:
+        return end.param
+    shift = -TOLERANCE if rounded is np.ceil else TOLERANCE
+    return scope.rows.param(np.where(np.isinf(end.steps), NO_END, rounded(end.steps + shift) + 0.0)).index
+
+
+def _end(node: Expression, scope: Scope) -> _End | None:
+    if isinstance(node, Quantity) and math.isinf(node.value) and node.unit is None:
+        return _End(span=node.span, steps=np.full(scope.rows.count, np.inf))
+    if isinstance(node, Variable) and node.name in scope.mined:
+        found = scope.mined[node.name]
+        found.windows.append(node.span)
+        return _End(span=node.span, param=found.param.index)
+    value = bind(node, scope)
+    if value is None:
+        return None
+    if isinstance(value, Moving):
+        message = "an end of a window is a number, a duration or a value of the quantifier: this is known row by row only"
+        scope.problems.error("FKG258", node.span, message, "write how long the window is: [0 min, 30 min]")
+        return None
+    if not _finite(node, value.values, scope):
+        return None
+    negative = np.flatnonzero(value.values < 0)
+    if negative.size:
+        scope.problems.error(
+            "FKG253",
+            node.span,
+            f"an end of a window is not negative{scope.where(int(negative[0]))}: it is counted from now",
+            "to look back write `once`, `historically` or `since`",
+        )
+        return None
+    return _counted(node, value, scope) if value.unit is None else _timed(node, value, value.unit, scope)
+
+
+def _counted(node: Expression, value: Fixed, scope: Scope) -> _End | None:
+    broken = np.flatnonzero(value.values != np.round(value.values))
+    if broken.size:
+        number = float(value.values[int(broken[0])])
+        message = f"a bare number in a window counts steps, and {number:g} is not whole{scope.where(int(broken[0]))}"
+        scope.problems.error("FKG256", node.span, message, f"round it, or write a duration: {number:g} h")
+        return None
+    return _End(span=node.span, steps=value.values)
+
+
+def _timed(node: Expression, value: Fixed, unit: Unit, scope: Scope) -> _End | None:
+    second = parse_unit("s")
+    if isinstance(second, UnitProblem) or not same_dimension(unit, second):
+        said = f"`{unit.text}` is not a time" if unit.text else "a plain number with a unit is not a time"
+        scope.problems.error("FKG251", node.span, said, "write a duration, 30 min, or a bare number of steps")
+        return None
+    timing = scope.names.timing
+    if not np.any(value.values):
+        return _End(span=node.span, steps=value.values, unit=unit)
+    if timing.step is None:
+        if not timing.step_broken and scope.problems.fresh("no step", node.span):
+            much = f"{float(value.values[0]):g} {unit.text}" if value.values.size else f"a time in {unit.text}"
+            scope.problems.error(
+                "FKG250",
+                node.span,
+                f"nothing says how many rows {much} are",
+                "write the time from one row to the next: timeline step 5 min; bare numbers count rows",
+            )
+        return None
+    steps = conversion(unit, second).apply(value.values) / timing.step
+    return _End(span=node.span, steps=steps, unit=unit) if _finite(node, steps, scope) else None
+
+
+def _finite(node: Expression, values: Array, scope: Scope) -> bool:
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        message = f"this comes out as no finite number{scope.where(int(wrong[0]))}"
+        scope.problems.error("FKG228", node.span, message, "write a number, or `end` where there is none")
+    return not wrong.size
+
+
+def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
+    """Whether the window has steps in it; what is wrong is said."""
+    assert first.steps is not None
+    assert last.steps is not None
+    bare, timed = (first, last) if first.unit is None else (last, first)
+    if bare.unit is None and timed.unit is not None and _counts(bare.steps) and _counts(timed.steps):
+        unit = timed.unit.text
+        message = f"one end counts steps, the other is a time in {unit}"
+        scope.problems.error("FKG257", bare.span, message, f"give this one a unit too, say {unit}, or count steps in both")
+        return False
+    before = np.flatnonzero(last.steps < first.steps - TOLERANCE)
+    if before.size:
+        row = int(before[0])
+        message = f"this window ends before it begins{scope.where(row)}"
+        scope.problems.error("FKG252", window.span, message, "write the nearer end first: [1 h, 2 h]")
+        return False
+    low, high = np.ceil(first.steps - TOLERANCE), np.floor(last.steps + TOLERANCE)
+    step = _seconds_text(scope)
+    empty = np.flatnonzero(low > high)
+    if empty.size:
+        message = f"no row lies in this window{scope.where(int(empty[0]))}: rows are {step} apart"
+        scope.problems.error("FKG255", window.span, message, f"widen it until a multiple of {step} lies in it")
+        return False
+    width = last.steps - first.steps
+    narrow = np.flatnonzero((width > TOLERANCE) & (width < 1 - TOLERANCE))
+    if narrow.size:
+        row = int(narrow[0])
+        where = "the row itself" if low[row] == 0 else f"the row {low[row]:g} steps away"
+        message = f"this window is shorter than one step of {step}: {where} is all that lies in it{scope.where(row)}"
+        scope.problems.warning("FKG254", window.span, message, f"make it at least {step} long, or leave it away")
+    return True
+
+
+def _counts(steps: Array | None) -> bool:
+    """Whether it makes a difference in what an end is counted: not for 0, and not where there is none."""
+    return steps is not None and bool(np.any((steps != 0) & np.isfinite(steps)))
+
+
+def _seconds_text(scope: Scope) -> str:
+    """The step of the timeline for people."""
+    step = scope.names.timing.step or 0.0
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if step >= size and (step / size).is_integer():
+            return f"{step / size:g} {unit}"
+    return f"{step:g} s"
