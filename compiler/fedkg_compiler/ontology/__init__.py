@@ -1,14 +1,38 @@
 """Ontologies and the knowledge graph: the catalogue, the loader, the closed graph that rule files ask.
 
-Only this package speaks to pyoxigraph and oxrdflib.
+Only this package speaks to pyoxigraph and oxrdflib. Its names are imported when they are first touched: most rule files need none of them.
 """
 
-from fedkg_compiler.ontology.catalog import Added, Alignment, Catalog, Entry, Official, load_catalog
-from fedkg_compiler.ontology.entries import EntryInfo, TermInfo, list_entries, show_entry
-from fedkg_compiler.ontology.graph import Graph
-from fedkg_compiler.ontology.load import load_graph
-from fedkg_compiler.ontology.shelf import add_entry, remove_entry
-from fedkg_compiler.ontology.terms import ColumnFact, Iri, KnownTerm, Literal, Quantity, RdfTerm
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedkg_compiler.ontology.catalog import Added, Alignment, Catalog, Entry, Official, load_catalog
+    from fedkg_compiler.ontology.entries import EntryInfo, TermInfo, list_entries, show_entry
+    from fedkg_compiler.ontology.graph import Graph
+    from fedkg_compiler.ontology.load import load_graph
+    from fedkg_compiler.ontology.shelf import add_entry, remove_entry
+    from fedkg_compiler.ontology.terms import ColumnFact, Iri, KnownTerm, Literal, Quantity, RdfTerm
+
+_PLACES = {
+    "catalog": ("Added", "Alignment", "Catalog", "Entry", "Official", "load_catalog"),
+    "entries": ("EntryInfo", "TermInfo", "list_entries", "show_entry"),
+    "graph": ("Graph",),
+    "load": ("load_graph",),
+    "shelf": ("add_entry", "remove_entry"),
+    "terms": ("ColumnFact", "Iri", "KnownTerm", "Literal", "Quantity", "RdfTerm"),
+}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """The name from its module (`Any`: a class or a function)."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
 
 __all__ = [
     "Added",

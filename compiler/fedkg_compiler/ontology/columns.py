@@ -57,6 +57,39 @@ class Columns:
             return _ordered(mine or shared)
         return _ordered(own | shared)
 
+    def at(self, iri: str) -> list[ColumnFact]:
+        """Return where the values of a sensor, or of an observed property, stand, sorted; [] for a node that has no column.
+
+        A sensor without `fkg:column` takes that of what it observes; the entity is what hosts it. A property has none.
+        """
+        node = node_of(iri)
+        hosts = [host.value for host in self._hosts.get(node, []) if isinstance(host, ox.NamedNode)]
+        observed = sorted(self._observed.get(node, ()), key=lambda other: other.value)
+        if not hosts and not observed:
+            unit = self._values.unit_of(node)
+            return [ColumnFact(column=column, unit=unit, entity=None, sensor=None) for column in self._column_texts.get(node, [])]
+        found = set()
+        unit = self._values.unit_of(node) or next((u for other in observed if (u := self._values.unit_of(other))), None)
+        for source in (node,) if node in self._column_texts else observed:
+            for column in self._column_texts.get(source, []):
+                found |= {ColumnFact(column=column, unit=unit, entity=host, sensor=iri) for host in hosts or (None,)}
+        return _ordered(found)
+
+    def is_shared(self, column: str) -> bool:
+        """Tell whether the sensors of several entities have their values in a column."""
+        return column in self._shared
+
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        """The columns that sensors of several entities have."""
+        hosts: dict[str, set[str]] = defaultdict(set)
+        for sensor in {*self._hosts, *self._observed}:
+            mine = {host.value for host in self._hosts.get(sensor, [])} or {sensor.value}
+            observed = self._observed.get(sensor, ())
+            for column in self._column_texts.get(sensor) or [text for other in observed for text in self._column_texts.get(other, [])]:
+                hosts[column] |= mine
+        return frozenset(column for column, entities in hosts.items() if len(entities) > 1)
+
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
         """Return the key column and the value by which table rows are about an entity; None where the graph names no key column.
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
 
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.ontology import columns, query
+from fedkg_compiler.ontology import answer, query, query_file
 from fedkg_compiler.ontology.closure import TYPE
+from fedkg_compiler.ontology.columns import Columns
+from fedkg_compiler.ontology.ownership import Ownership
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import RDFS, SKOS
-from fedkg_compiler.ontology.terms import ColumnFact, KnownTerm, RdfTerm, local_name, order_key
+from fedkg_compiler.ontology.terms import ColumnFact, Iri, KnownTerm, Literal, RdfTerm, local_name, order_key
 from fedkg_compiler.ontology.values import Values, is_iri, node_of
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
@@ -27,13 +30,16 @@ class Graph:
 
     Args:
         store: the triples, closed. vocabulary: the names that rule files may use. known: the defined terms.
+        ownership: what belongs to the client whose private pack is made; the triples of others are cut out then. None for a public pack.
     """
 
-    def __init__(self, store: ox.Store, vocabulary: Vocabulary, known: Sequence[KnownTerm]) -> None:
+    def __init__(self, store: ox.Store, vocabulary: Vocabulary, known: Sequence[KnownTerm], ownership: Ownership | None = None) -> None:
         self._store = store
         self._values = Values(store)
+        self._columns = Columns(store, self._values)
         self._known = tuple(known)
         self.vocabulary = vocabulary
+        self.ownership = ownership
 
     def __len__(self) -> int:
         """Return the number of triples, those of the closure included."""
@@ -53,6 +59,24 @@ class Graph:
         """
         return query.select(self._store, self._values, self.vocabulary, where, variables, span)
 
+    def select_file(
+        self, text: str, file: str, variables: Sequence[tuple[str, Span]]
+    ) -> tuple[list[tuple[RdfTerm | None, ...]], tuple[Diagnostic, ...]]:
+        """Return what a SELECT in a query file gives for some of its variables, as `select` does; problems at their places in the file.
+
+        Args:
+            text: the query. file: how to name it. variables: without ``?``, each with the place where it is asked for.
+        """
+        return query_file.select_file(self._store, self._values, self.vocabulary, text, file, variables)
+
+    def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
+        """Return the solutions of a whole SELECT query, as the store gives them. Raises ValueError where it cannot."""
+        return answer.answers(self._store, query)
+
+    def sparql_problem(self, query: str) -> tuple[str, int, int] | None:
+        """Return what is wrong with the text of a query, with line and column, or None where it is SPARQL."""
+        return answer.sparql_problem(query, self.vocabulary.prefixes)
+
     def instances(self, iri: str) -> list[str]:
         """Return the named members of a class and of its subclasses, sorted."""
         found = {
@@ -62,7 +86,7 @@ class Graph:
         }
         return sorted(found)
 
-    def resolve(self, text: str, form: Literal["pname", "iri", "name"], span: Span) -> tuple[str | None, tuple[Diagnostic, ...]]:
+    def resolve(self, text: str, form: OneOf["pname", "iri", "name"], span: Span) -> tuple[str | None, tuple[Diagnostic, ...]]:
         """Return the IRI of a name as the rule file writes it; None with an error."""
         match form:
             case "name":
@@ -99,11 +123,19 @@ class Graph:
         """
         if not is_iri(property_iri):
             return []
-        return columns.columns_of(self._store, self._values, property_iri, entity_iri)
+        return self._columns.of(property_iri, entity_iri)
+
+    def column_at(self, iri: str) -> list[ColumnFact]:
+        """Return in which table columns the values of a sensor, or of an observed property for all entities, stand; [] where in none."""
+        return self._columns.at(iri)
+
+    def is_shared(self, column: str) -> bool:
+        """Tell whether the sensors of several entities have their values in a column."""
+        return self._columns.is_shared(column)
 
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
         """Return key column and key value of the table rows that are about an entity; None where the graph names no key column."""
-        return columns.key_of(self._store, entity_iri)
+        return self._columns.key_of(entity_iri)
 
     def label_of(self, iri: str) -> str:
         """Return the entity's name for people: its label in English, else without a language, else in any, else the local name."""
@@ -127,6 +159,10 @@ class Graph:
         rows = self._store.quads_for_pattern(node_of(subject_iri), ox.NamedNode(property_iri), None)
         found = {term for quad in rows if (term := self._values.term(quad.object)) is not None}
         return sorted(found, key=order_key)
+
+    def term_of(self, iri: str) -> RdfTerm | None:
+        """Return a node as a plain value: a quantity where it has a number, else itself."""
+        return self._values.term(node_of(iri))
 
     def terms(self) -> tuple[KnownTerm, ...]:
         """Return the classes, properties and individuals that ontologies and graphs define, sorted by IRI."""

@@ -11,11 +11,12 @@ import pyoxigraph as ox
 
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import note
+from fedkg_compiler.inputs import ABSENT, note
 from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
 from fedkg_compiler.ontology.closure import close
 from fedkg_compiler.ontology.gather import Definition, best_text, by_namespace, definitions, find, strangers
 from fedkg_compiler.ontology.graph import Graph
+from fedkg_compiler.ontology.ownership import Ownership, cut
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
 from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
@@ -57,6 +58,7 @@ def load_graph(
     beside: Mapping[str, Path] | None = None,
     catalog: Catalog | None = None,
     text_graphs: Sequence[tuple[str, str]] = (),
+    client: str = "",
 ) -> tuple[Graph, tuple[Diagnostic, ...], tuple[Source, ...]]:
     """Return the closed graph of everything named, what is wrong with it, and which files went in.
 
@@ -64,6 +66,7 @@ def load_graph(
         uses: the words after `use`, with their places: names of the catalogue, else of files beside the rule file.
         prefixes: as the rule file declares them: prefix to (IRI, place); they go before those that `use` brings.
         files: the user's graphs. text_graphs: further ones as (name, Turtle).
+        client: whose private pack is made: then the triples of other clients are cut out, before anything is concluded. "" for all.
         beside: the folder of each rule file, by its name in places. catalog: default: the one that ships, with the user's additions.
 
     The order of files and uses changes nothing but the order of diagnostics.
@@ -82,14 +85,23 @@ def load_graph(
     for alignment in loading.catalog.alignments:
         if set(alignment.between) <= loading.names:
             _keep_ontology(loading, "-".join(alignment.between), *_our_file(loading.catalog.folder / alignment.file))
-    store = ox.Store()
-    for document in [*(document for _, document in loading.ontologies), *loading.graphs]:
-        store.extend(document.triples)
-    close(store)
+    triples = [quad for document in [*(document for _, document in loading.ontologies), *loading.graphs] for quad in document.triples]
+    whole = _closed(triples)
     _declare_prefixes(loading, prefixes)
-    graph = _graph(loading, store)
+    if client:
+        kept, ownership = cut(triples, whole, client)
+        graph = _graph(loading, _closed(kept), whole, ownership)
+    else:
+        graph = _graph(loading, whole, whole)
     sources = tuple(loading.sources[key] for key in sorted(loading.sources))
     return graph, tuple(loading.problems), sources
+
+
+def _closed(triples: Sequence[ox.Quad]) -> ox.Store:
+    store = ox.Store()
+    store.extend(triples)
+    close(store)
+    return store
 
 
 def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
@@ -102,6 +114,7 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
             if path.is_file():
                 _use_file(loading, name, path)
                 return
+            note(path, ABSENT)
     local = {path.stem for path in beside.iterdir() if path.suffix in RDF_SUFFIXES} if beside is not None and beside.is_dir() else set()
     meant = closest(name, {*loading.catalog.names(), *local})
     advice = (
@@ -243,7 +256,8 @@ def _declare_prefixes(loading: _Loading, prefixes: Mapping[str, tuple[str, Span]
         loading.prefixes[prefix] = iri
 
 
-def _graph(loading: _Loading, store: ox.Store) -> Graph:
+def _graph(loading: _Loading, store: ox.Store, whole: ox.Store, ownership: Ownership | None = None) -> Graph:
+    """The graph over `store`; names are known where `whole` has them, which is the same but for a private pack."""
     found: dict[str, Definition] = {}
     for name, document in sorted(loading.ontologies, key=lambda item: (item[0], item[1].name)):
         for iri, entry in definitions(document, name, individuals=True).items():
@@ -262,7 +276,7 @@ def _graph(loading: _Loading, store: ox.Store) -> Graph:
         terms=by_namespace(list(found), closed),
         unused=_unused(loading),
         declared=_declared(loading),
-        store=store,
+        store=whole,
     )
     known = [
         KnownTerm(
@@ -275,7 +289,7 @@ def _graph(loading: _Loading, store: ox.Store) -> Graph:
         )
         for iri, entry in sorted(found.items())
     ]
-    return Graph(store, vocabulary, known)
+    return Graph(store, vocabulary, known, ownership)
 
 
 def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:

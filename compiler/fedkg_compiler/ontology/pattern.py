@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, cast
 
 _PN_START = r"A-Za-z\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u02FF\u0370-\u037D\u037F-\u1FFF\u200C-\u200D\u2070-\u218F\u2C00-\u2FEF\u3001-\uD7FF"
 _PN = _PN_START + r"0-9_\u00B7\u0300-\u036F-"
-_TOKEN = re.compile(
-    r"(?P<skip>\s+|\#[^\n]*)"
-    r"""|(?P<string>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\"|\'\'\'(?:[^'\\]|\\.|'(?!''))*\'\'\'|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
-    r"|(?P<iri><(?![?$])[^<>\"{}|^`\\\x00-\x20]*>)"
-    r"|(?P<variable>[?$][A-Za-z_0-9\u00C0-\uD7FF]+)"
-    rf"|(?P<blank>_:[{_PN}.]*[{_PN}])"
-    rf"|(?P<pname>(?:[{_PN_START}](?:[{_PN}.]*[{_PN}])?)?:(?:(?:[{_PN_START}_0-9:]|%[0-9A-Fa-f]{{2}}|\\.)(?:(?:[{_PN}:.]|%[0-9A-Fa-f]{{2}}|\\.)*(?:[{_PN}:]|%[0-9A-Fa-f]{{2}}|\\.))?)?)"
-    r"|(?P<language>@[A-Za-z]+(?:-[A-Za-z0-9]+)*)"
-    r"|(?P<word>[A-Za-z_][A-Za-z_0-9]*)"
-    r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
-    r"|(?P<mark>\^\^|&&|\|\||!=|<=|>=|.)",
-    re.DOTALL,
-)
-
 TokenKind = Literal["iri", "variable", "blank", "pname", "language", "string", "word", "number", "mark"]
 
 
@@ -35,10 +22,28 @@ class Token:
     end: int
 
 
+@cache
+def _words() -> re.Pattern[str]:
+    """What a word is; made when it is first needed, since that takes a while."""
+    return re.compile(
+        r"(?P<skip>\s+|\#[^\n]*)"
+        r"""|(?P<string>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\"|\'\'\'(?:[^'\\]|\\.|'(?!''))*\'\'\'|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
+        r"|(?P<iri><(?![?$])[^<>\"{}|^`\\\x00-\x20]*>)"
+        r"|(?P<variable>[?$][A-Za-z_0-9\u00C0-\uD7FF]+)"
+        rf"|(?P<blank>_:[{_PN}.]*[{_PN}])"
+        rf"|(?P<pname>(?:[{_PN_START}](?:[{_PN}.]*[{_PN}])?)?:(?:(?:[{_PN_START}_0-9:]|%[0-9A-Fa-f]{{2}}|\\.)(?:(?:[{_PN}:.]|%[0-9A-Fa-f]{{2}}|\\.)*(?:[{_PN}:]|%[0-9A-Fa-f]{{2}}|\\.))?)?)"
+        r"|(?P<language>@[A-Za-z]+(?:-[A-Za-z0-9]+)*)"
+        r"|(?P<word>[A-Za-z_][A-Za-z_0-9]*)"
+        r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+        r"|(?P<mark>\^\^|&&|\|\||!=|<=|>=|.)",
+        re.DOTALL,
+    )
+
+
 def tokens(text: str) -> list[Token]:
     """Return the words of a pattern in order; white space and comments are left out."""
     found: list[Token] = []
-    for match in _TOKEN.finditer(text):
+    for match in _words().finditer(text):
         kind = match.lastgroup
         if kind is None or kind == "skip":
             continue

@@ -35,9 +35,9 @@ def select(
     words = tokens(where)
     if not words:
         return [], (report("FKG150", span, "the pattern is empty", help=_EXAMPLE),)
-    if (too_large := _too_large(words)) is not None:
-        return [], (report("FKG154", span, too_large, help="write it as several rules, or give the graph a shorter way to say it"),)
-    problems = [*_names(words, vocabulary, where, span), *_refused(words, where, span), *_missing(words, variables, where, span)]
+    if (large := too_large(words)) is not None:
+        return [], (report("FKG154", span, large, help="write it as several rules, or give the graph a shorter way to say it"),)
+    problems = [*names(words, vocabulary, where, span), *refused(words, where, span), *_missing(words, variables, where, span)]
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
     query = f"SELECT DISTINCT {' '.join('?' + name for name in variables)} WHERE {{\n{where}\n}}"
@@ -52,7 +52,7 @@ def select(
     return sorted(rows, key=lambda row: tuple(order_key(term) for term in row)), tuple(problems)
 
 
-def _too_large(words: list[Token]) -> str | None:
+def too_large(words: list[Token]) -> str | None:
     """Say why a pattern is refused unread: the store's parser and planner take minutes for it, or overflow the stack."""
     depth = deepest = inside_lists = triples = 0
     for word in words:
@@ -70,7 +70,7 @@ def _too_large(words: list[Token]) -> str | None:
     return f"the pattern has more than {_MOST_WORDS} words" if len(words) > _MOST_WORDS else None
 
 
-def _names(words: list[Token], vocabulary: Vocabulary, where: str, span: Span) -> list[Diagnostic]:
+def names(words: list[Token], vocabulary: Vocabulary, where: str, span: Span) -> list[Diagnostic]:
     """Check every prefixed name and IRI; each wrong one is said once, where it first stands."""
     problems: list[Diagnostic] = []
     seen: set[str] = set()
@@ -89,7 +89,7 @@ def _names(words: list[Token], vocabulary: Vocabulary, where: str, span: Span) -
     return problems
 
 
-def _refused(words: list[Token], where: str, span: Span) -> list[Diagnostic]:
+def refused(words: list[Token], where: str, span: Span) -> list[Diagnostic]:
     """Refuse what would reach beyond the graph or give other rows each time."""
     problems: list[Diagnostic] = []
     for word, after in zip(words, [*words[1:], None], strict=False):

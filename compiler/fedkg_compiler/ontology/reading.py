@@ -90,6 +90,8 @@ def read_rdf(body: bytes, *, file: str) -> tuple[Document | None, tuple[Diagnost
         return None, (report("FKG103", point(file), f"the JSON-LD is nested more than {_MOST_JSON_DEPTH} deep", help=advice),)
     raw, found = _parse(text, syntax, file, lenient=lenient, quiet=bool(problems))
     problems += found[0]
+    if not lenient and any(problem.code == "FKG104" for problem in found[0]):
+        lenient, (raw, _) = True, _parse(text, syntax, file, lenient=True, quiet=True)
     triples = tuple(_renamed(raw, digest[:12], drop_broken=lenient))
     imports = tuple(
         dict.fromkeys(quad.object.value for quad in triples if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode))
@@ -152,9 +154,9 @@ def _parse(
             break
         except SyntaxError as error:
             place = (error.lineno or 1, error.offset or 1)
-            if place == last or len(problems) >= _MOST_REPORTED:
+            if place == last:
                 break
-            if last is None or place[0] > last[0]:
+            if (last is None or place[0] > last[0]) and len(problems) < _MOST_REPORTED:
                 problems.append(_syntax_problem(error, text, syntax, file, place))
             last = place
             if syntax in ("rdf-xml", "json-ld"):
@@ -177,7 +179,12 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: Syntax, file: str, pl
         )
     if "IRI" in reason and rest.startswith("<"):
         iri = rest[1:].split(">", 1)[0]
-        return broken_iri(point(file, line, column, width=len(iri) + 2), iri)
+        span = point(file, line, column, width=len(iri) + 2)
+        if BROKEN_IRI.search(iri):
+            return broken_iri(span, iri)
+        return report(
+            "FKG104", span, f"<{iri}> is not quite an IRI, and is taken as it is", help="an IRI has one `#` at most", severity="info"
+        )
     if "has not been declared" in reason:
         word = rest.split(":", 1)[0]
         return report(

@@ -1,0 +1,59 @@
+"""Answers of the store to whole SELECT queries, as plain values, and the store's word on whether a text is SPARQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyoxigraph as ox
+
+from fedkg_compiler.ontology.terms import Iri, Literal
+from fedkg_compiler.ontology.values import Node, literal
+
+_PLACE = re.compile(r"error at (\d+):(\d+)")
+
+
+def answers(store: ox.Store, query: str) -> list[tuple[Iri | Literal | None, ...]]:
+    """Return the solutions of a SELECT, in the order in which the store gives them; a node stays a node, whatever number it has.
+
+    Raises:
+        ValueError: the store cannot answer it.
+    """
+    try:
+        found = store.query(query)
+        assert isinstance(found, ox.QuerySolutions)
+        known: dict[Node | None, Iri | Literal | None] = {None: None}
+        rows: list[tuple[Iri | Literal | None, ...]] = []
+        for solution in found:
+            nodes = list(solution)
+            for node in nodes:
+                if node not in known:
+                    known[node] = _plain(node)
+            rows.append(tuple([known[node] for node in nodes]))
+    except (OSError, SyntaxError, RuntimeError) as error:
+        raise ValueError(str(error)) from error
+    return rows
+
+
+def _plain(node: Node) -> Iri | Literal:
+    match node:
+        case ox.Literal():
+            return literal(node)
+        case ox.NamedNode():
+            return Iri(node.value)
+        case ox.BlankNode():
+            return Iri(f"_:{node.value}")
+        case _:
+            return Iri(str(node))
+
+
+def sparql_problem(text: str, prefixes: Mapping[str, str]) -> tuple[str, int, int] | None:
+    """Return what the store's parser says of a query that is not SPARQL, with line and column where it stopped; None for a good one."""
+    try:
+        ox.Store().query(text, prefixes=dict(prefixes))
+    except SyntaxError as error:
+        place = _PLACE.search(str(error))
+        return str(error), int(place.group(1)) if place else 1, int(place.group(2)) if place else 1
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return None
