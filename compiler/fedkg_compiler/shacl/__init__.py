@@ -2,16 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
-from fedkg_compiler.binding.staged import refuse
-from fedkg_compiler.syntax.tree import Load
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.inputs import find, read_bytes
+from fedkg_compiler.syntax.tree import Load, RuleFile
+
+MARK = b"http://www.w3.org/ns/shacl#"
+"""A file without this text holds no shapes."""
 
 
-def bind_shapes(loads: Sequence[Load], graph_paths: Sequence[Path], sources: Sources, outcome: Outcome) -> None:
-    """Bind all shapes."""
-    for load in loads:
-        refuse("shapes", load.path.span, sources.problems)
+def shape_files(files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems) -> list[Path]:
+    """The files that `shapes` statements name, each once and none of `graphs`: they are loaded as graphs too."""
+    seen = {path.resolve() for path in graphs}
+    found: list[Path] = []
+    for load in (item for file in files for item in file.statements if isinstance(item, Load) and item.what == "shapes"):
+        for path in _named(load, names.folders.get(load.path.span.file, Path()), problems):
+            if not holds_shapes(path):
+                problems.warning(
+                    "FKG315", load.path.span, f"{path.name} holds no shapes", "a shape is a sh:NodeShape or a sh:PropertyShape"
+                )
+            if path.resolve() not in seen:
+                seen.add(path.resolve())
+                found.append(path)
+    return found
+
+
+def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> None:
+    """Bind the shapes of all graphs that hold some; nothing is said where there are none."""
+    paths = sorted((path for path in graphs if holds_shapes(path)), key=lambda path: (path.name, str(path)))
+    if not paths or sources.graph is None:
+        return
+    from fedkg_compiler.shacl.bind import ShapesBinder
+    from fedkg_compiler.shacl.read import read_shapes
+
+    with quiet():
+        for path in paths:
+            shapes, problems = read_shapes(path)
+            if shapes is not None and shapes.shapes and not any(problem.severity == "error" for problem in problems):
+                try:
+                    ShapesBinder(shapes, sources, outcome).bind()
+                except RecursionError:
+                    start = Span(file=str(path), line=1, column=1, end_line=1, end_column=1)
+                    message = "the shapes of this file are nested too deeply"
+                    sources.problems.error("FKG311", start, message, "give the inner shapes names, and fewer levels")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing is logged or warned of inside: rdflib logs a traceback for each ill-formed literal, which a shape may well be about."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def holds_shapes(path: Path) -> bool:
+    """Whether a file speaks of SHACL; one that cannot be read does not."""
+    try:
+        return MARK in read_bytes(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
+    text = load.path.text
+    if any(mark in text for mark in "*?["):
+        try:
+            found = find(folder, text)
+        except (ValueError, NotImplementedError):
+            found = ()
+        if not found:
+            problems.error("FKG317", load.path.span, f'"{text}" names no file', "check the folder and the pattern")
+        return found
+    if not (folder / text).is_file():
+        problems.error("FKG317", load.path.span, f'there is no file "{text}"', f"it is looked for in {folder}")
+        return ()
+    return (folder / text,)

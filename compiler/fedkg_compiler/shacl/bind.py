@@ -1,0 +1,366 @@
+"""Binds the shapes of one file: every constraint component goes to bank rows, to pySHACL, is off, or is refused with its reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from rdflib import BNode, Literal, URIRef
+from rdflib.term import Node
+
+from fedkg.nearest import did_you_mean
+from fedkg.pack import Placement, RuleRecord, Source
+from fedkg_compiler.binding.outcome import Outcome
+from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.shacl.data import Data
+from fedkg_compiler.shacl.decide import Finding, NotDecided, component_iri, decide
+from fedkg_compiler.shacl.logic import Expr, Observed, Refused, guarded
+from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows, conjuncts, required
+from fedkg_compiler.shacl.model import SHAPE_VALUED, Constraint, Shape, ShapesFile, path_text
+from fedkg_compiler.shacl.observe import ROW, Observer, Row, Value
+from fedkg_compiler.shacl.parameters import KNOWN, SPACE
+from fedkg_compiler.shacl.partial import Partial
+
+NAMED = 3
+"""So many focus nodes of a violated component are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """A focus node of a component: what a row is about, the node itself, and values that must be there for it to be one."""
+
+    root: Node | Row
+    node: Value
+    given: tuple[Observed, ...] = ()
+
+
+@dataclass(slots=True)
+class _Part:
+    """One constraint component that is checked for its own sake."""
+
+    root: Shape
+    shape: Shape
+    constraint: Constraint
+    name: str
+    foci: list[Focus] = field(default_factory=list)
+
+
+class ShapesBinder:
+    """The binding of one file; `bind` does it all."""
+
+    def __init__(self, shapes: ShapesFile, sources: Sources, outcome: Outcome) -> None:
+        assert sources.graph is not None, "the driver loads a graph where shapes are"
+        self.shapes, self.sources, self.outcome = shapes, sources, outcome
+        self.graph = sources.graph.rdflib()
+        self.data = Data(self.graph)
+        self.observer = Observer(sources, self.data, shapes)
+        self.partial = Partial(shapes, self.data, self.observer)
+        self.writer = Writer(sources, self._span(1))
+        self.file = PurePath(shapes.name).name
+        self.taken = {part.rule.name for part in outcome.rows}
+        self.placed: dict[tuple[Node, Constraint], Placement] = {}
+        self.parts: dict[tuple[Node, Constraint, Node], _Part] = {}
+
+    def bind(self) -> None:
+        """Place every component; rows, placements and the source go to the outcome."""
+        for node, sentence in self.shapes.problems:
+            self._error(
+                "FKG311", self._span(self.shapes.lines.get(node, 1)), f"this shape cannot be read: {sentence}", "mend it as SHACL has it"
+            )
+        self._tell_unknown()
+        for shape in self.shapes.targeted():
+            if not shape.deactivated:
+                self._gather(shape, shape, self._foci(shape), "", set())
+        static = []
+        for part in self.parts.values():
+            if self.partial.touches(part.shape, part.constraint) or any(focus.given for focus in part.foci):
+                self._rows(part)
+            elif any(isinstance(focus.node, Row) for focus in part.foci) and not self._about_rows(part):
+                self._refuse(part, f"the table's rows have no `{_of(part.shape)}`: declare a signal for it, or give it an `fkg:column`")
+            else:
+                static.append(part)
+        self._decide(static)
+        self._place_the_rest()
+        self.outcome.placements += self.placed.values()
+        self.outcome.sources.append(Source(name=self.file, kind="shapes", sha256=self.shapes.sha256))
+
+    def _tell_unknown(self) -> None:
+        """Say which properties of shapes SHACL does not have: what they were meant to ask for is not checked."""
+        for shape in self.shapes.shapes.values():
+            for name in sorted({str(one)[len(SPACE) :] for one in self.shapes.graph.predicates(shape.node) if str(one).startswith(SPACE)}):
+                if name not in KNOWN:
+                    path = "" if shape.path is None else path_text(shape.path)
+                    part = ".".join(word for word in (shape.name or f"shape_{shape.line}", path, name) if word)
+                    self.outcome.placements.append(Placement(source=self.file, part=part, where="refused", reason="SHACL has no such word"))
+                    message = f"{part} is not checked: SHACL has no `sh:{name}`"
+                    place = self._span(*self.shapes.place(shape.line, name))
+                    self.sources.problems.warning("FKG312", place, message, did_you_mean(name, sorted(KNOWN)))
+
+    # focus nodes
+
+    def _foci(self, shape: Shape) -> list[Focus]:
+        found: dict[Focus, None] = {}
+        for target in shape.targets:
+            if target.kind == "unknown":
+                self._error(
+                    "FKG314",
+                    self._span(shape.line),
+                    f"the target of {_named(shape)} is of no known kind",
+                    "give it a sh:select that binds ?this",
+                )
+                continue
+            try:
+                found.update(dict.fromkeys(Focus(node, node) for node in sorted(self.data.target_nodes(target), key=str)))
+            except ValueError as error:
+                self._error("FKG314", self._span(shape.line), f"the target of {_named(shape)} cannot be asked: {error}", "")
+            if target.kind == "subjects" and isinstance(target.value, URIRef) and self.observer.is_observed(target.value):
+                for node in self.observer.keyed():
+                    values = self.observer.values(target.value, node)
+                    found |= {Focus(node, node, values[:1]): None} if values else {}
+            rows = self.sources.names.rows_class
+            if rows is None:
+                continue
+            if target.kind == "class" and target.value in self.data.superclasses(URIRef(rows)):
+                found[Focus(ROW, ROW)] = None
+            elif target.kind == "subjects" and isinstance(target.value, URIRef) and self.observer.is_observed(target.value):
+                values = self.observer.values(target.value, ROW)
+                found[Focus(ROW, ROW, values[:1])] = None
+        return list(found)
+
+    def _gather(self, root: Shape, shape: Shape, foci: list[Focus], name: str, above: set[Node]) -> None:
+        """The components of a shape and of the property shapes inside it, each with its focus nodes."""
+        if shape.deactivated or shape.node in above:
+            return
+        name = ".".join(part for part in (name, "" if shape.path is None else path_text(shape.path)) if part)
+        for constraint in shape.constraints:
+            if constraint.name == "property":
+                inner = self.shapes.shapes.get(constraint.values[0])
+                if inner is not None:
+                    self._gather(root, inner, self._inner(shape, foci, inner), name, above | {shape.node})
+                continue
+            part = self.parts.setdefault(
+                (shape.node, constraint, root.node), _Part(root, shape, constraint, self._part_name(root, name, constraint))
+            )
+            part.foci += [focus for focus in foci if focus not in part.foci] if len(part.foci) else foci
+
+    def _inner(self, shape: Shape, foci: list[Focus], inner: Shape) -> list[Focus]:
+        """The focus nodes of a property shape inside a shape: the value nodes of the outer one."""
+        if shape.path is None or not self.partial.shape_touches(inner.node):
+            return foci
+        found = []
+        for focus in foci:
+            try:
+                values = self.partial.values(shape.path, focus.node)
+            except Refused:
+                continue  # the components of the outer shape say why
+            found += [Focus(focus.root, value, focus.given) for value in values]
+        return found
+
+    # components over the table
+
+    def _rows(self, part: _Part) -> None:
+        pieces: list[Piece] = []
+        always: list[Focus] = []
+        trivial = bool(part.foci)
+        try:
+            for focus in part.foci:
+                for expr in self._conditions(part, focus):
+                    if expr is False:
+                        always.append(focus)
+                        trivial = False
+                    elif expr is not True:
+                        pieces.append(self.writer.piece(expr, self._about(focus)))
+        except Refused as refused:
+            self._refuse(part, str(refused))
+            return
+        if always:
+            self._violated(part, [Finding(part.shape.node, "", _node(focus), None, None, "") for focus in always], len(always))
+        if pieces:
+            record = self._record(part)
+            self.outcome.rows += bound_rows(record, pieces, self.sources)
+            self._place(part, "rows", rule=record.name, conforms=False if always else None)
+        elif always:
+            self._place(part, "graph", conforms=False, reason="the graph alone violates it")
+        elif trivial and part.shape.path is not None and not any(self.partial.values(part.shape.path, focus.node) for focus in part.foci):
+            self._no_column(part)
+        elif trivial:
+            self._place(part, "graph", conforms=True, reason="it holds for every value that a table can have there")
+        else:
+            self._no_focus(part)
+
+    def _conditions(self, part: _Part, focus: Focus) -> Iterable[Expr]:
+        values = [focus.node] if part.shape.path is None else self.partial.values(part.shape.path, focus.node)
+        expr = self.partial.component(part.shape, part.constraint, focus.node, values)
+        for conjunct in conjuncts(guarded(focus.given, expr)):
+            yield required(conjunct)
+
+    def _no_column(self, part: _Part) -> None:
+        """Nothing to check, since no focus node has a column: said, where the property has columns for others."""
+        self._place(part, "graph", conforms=True, reason="no focus node has a column for it")
+        message = f"{_named(part.root)} speaks of `{_of(part.shape)}`, which the table has, but for none of its focus nodes"
+        hint = "give them a sensor with `fkg:column`, or a `fkg:keyColumn`, or say what the table's rows are: `rows are CLASS`"
+        self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
+
+    def _no_focus(self, part: _Part) -> None:
+        self._place(part, "graph", conforms=True, reason="no focus node")
+        kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
+        hint = f"say what the table's rows are: `rows are <{kinds[0]}>`" if kinds else "check the shape's target"
+        message = f"{_named(part.root)} speaks of `{_of(part.shape)}`, which the table has, but nothing is a focus node of it"
+        self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
+
+    def _about(self, focus: Focus) -> str:
+        if isinstance(focus.root, Row | Literal):
+            return "" if isinstance(focus.root, Row) else str(focus.root)
+        iri = f"_:{focus.root}" if isinstance(focus.root, BNode) else str(focus.root)
+        assert self.sources.graph is not None
+        return self.sources.graph.label_of(iri)
+
+    def _record(self, part: _Part) -> RuleRecord:
+        base, number = part.name, 2
+        name = base
+        while name in self.taken:
+            name, number = f"{base}.{number}", number + 1
+        self.taken.add(name)
+        own = part.shape if part.shape.message or part.shape.title else part.root
+        return RuleRecord.model_validate(
+            {
+                "name": name,
+                "title": own.message or own.title,
+                "kind": part.shape.kind if part.shape.kind != "other" else part.root.kind,
+                "weight": part.shape.weight * (part.root.weight if part.shape is not part.root else 1.0),
+                "severity": part.shape.severity,
+                "text": f"{_named(part.root)}: {_of(part.shape)} sh:{part.constraint.name} {_said(part.constraint)}".strip(),
+                "file": self.file,
+                "line": part.shape.line,
+            }
+        )
+
+    # components over the graph
+
+    def _about_rows(self, part: _Part) -> bool:
+        """Whether a static component can be decided for table rows: what a row's class is, is known."""
+        return part.constraint.name == "class" and part.shape.path is None
+
+    def _decide(self, static: Sequence[_Part]) -> None:
+        if not any(part.foci for part in static):
+            for part in static:
+                self._place(part, "graph", conforms=True, reason="no focus node")
+            return
+        left_out = [
+            (shape, constraint)
+            for shape in self.shapes.shapes.values()
+            for constraint in shape.constraints
+            if constraint.name != "property" and self.partial.touches(shape, constraint)
+        ]
+        live = {part.root.node for part in static if part.foci}
+        skipped = [shape.node for shape in self.shapes.targeted() if shape.node not in live]
+        try:
+            findings = decide(self.shapes, left_out, skipped, self.graph)
+        except NotDecided as error:
+            self._error("FKG316", self._span(1), f"the shapes of {self.file} cannot be decided: {error}", "mend the shape that this names")
+            for part in static:
+                self._place(part, "refused", reason=str(error))
+            return
+        by_part: dict[tuple[Node, str], list[Finding]] = {}
+        for finding in findings:
+            by_part.setdefault((finding.shape, finding.component), []).append(finding)
+        for part in static:
+            found = by_part.get((part.shape.node, component_iri(part.constraint)), [])
+            self._place(part, "graph", conforms=not found, reason="" if part.foci else "no focus node")
+            if found:
+                self._violated(part, found, len(found))
+
+    def _violated(self, part: _Part, found: Sequence[Finding], count: int) -> None:
+        shown = "; ".join(self._finding(item) for item in found[:NAMED])
+        more = f"; and {count - NAMED} more" if count > NAMED else ""
+        own = part.shape.message or part.root.message
+        what = f"{part.name} is violated by {shown}{more}"
+        say = {"violation": self.sources.problems.error, "warning": self.sources.problems.warning, "info": self.sources.problems.info}
+        say[part.shape.severity]("FKG310", self._component_span(part), f"{what}: {own}" if own else what, "mend the graph, or the shape")
+
+    def _finding(self, finding: Finding) -> str:
+        value = f" ({self._short(finding.value)})" if finding.value is not None and finding.value != finding.focus else ""
+        return f"{self._short(finding.focus)}{value}"
+
+    def _short(self, node: Node) -> str:
+        return str(node) if isinstance(node, Literal) else "a blank node" if isinstance(node, BNode) else local_name(str(node))
+
+    # placements
+
+    def _place(self, part: _Part, where: str, *, rule: str = "", reason: str = "", conforms: bool | None = None) -> None:
+        key = part.shape.node, part.constraint
+        placement = Placement.model_validate(
+            {"source": self.file, "part": part.name, "where": where, "rule": rule, "reason": reason, "conforms": conforms}
+        )
+        known = self.placed.get(key)
+        rank = ("off", "graph", "rows", "refused")
+        if known is None or rank.index(placement.where) > rank.index(known.where) or known.reason == "no focus node":
+            self.placed[key] = placement
+
+    def _refuse(self, part: _Part, reason: str) -> None:
+        self._place(part, "refused", reason=reason)
+        self.sources.problems.warning("FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", "")
+
+    def _place_the_rest(self) -> None:
+        """Components inside others share the place of those; what nothing reaches is off."""
+        inside: dict[Node, tuple[Placement, str]] = {}
+        waiting = [(node, constraint, placement) for (node, constraint), placement in self.placed.items()]
+        while waiting:
+            _, constraint, placement = waiting.pop()
+            for node in constraint.values if constraint.name in SHAPE_VALUED else ():
+                inner = self.shapes.shapes.get(node)
+                if inner is None or node in inside:
+                    continue
+                inside[node] = (placement, constraint.name)
+                waiting += [(node, item, placement) for item in inner.constraints]
+        for shape in self.shapes.shapes.values():
+            for constraint in shape.constraints:
+                key = shape.node, constraint
+                if key in self.placed or constraint.name == "property":
+                    continue
+                name = self._part_name(shape, "" if shape.path is None else path_text(shape.path), constraint)
+                if shape.node in inside:
+                    outer, word = inside[shape.node]
+                    reason = f"part of {outer.part}" if outer.part.endswith(word) else f"part of sh:{word} in {outer.part}"
+                    self.placed[key] = outer.model_copy(update={"part": name, "reason": reason})
+                    continue
+                reason = "the shape is deactivated" if shape.deactivated else "no target leads to it"
+                self.placed[key] = Placement(source=self.file, part=name, where="off", reason=reason)
+
+    def _part_name(self, root: Shape, path: str, constraint: Constraint) -> str:
+        head = root.name or f"shape_{root.line}"
+        return ".".join(part for part in (re.sub(r"\s+", "_", head), path, constraint.name) if part)
+
+    # spans
+
+    def _span(self, line: int, column: int = 1, width: int = 1) -> Span:
+        return Span(file=self.shapes.name, line=line, column=column, end_line=line, end_column=column + width)
+
+    def _component_span(self, part: _Part) -> Span:
+        """Where the component's parameter stands, as far as the text tells."""
+        line, column, width = self.shapes.place(part.shape.line, part.constraint.name)
+        return self._span(line, column, width)
+
+    def _error(self, code: str, span: Span, message: str, help: str) -> None:
+        self.sources.problems.error(code, span, message, help)
+
+
+def _named(shape: Shape) -> str:
+    return shape.name or "a shape without a name"
+
+
+def _of(shape: Shape) -> str:
+    return "the focus node" if shape.path is None else path_text(shape.path)
+
+
+def _node(focus: Focus) -> Node:
+    return Literal("every table row") if isinstance(focus.root, Row) else focus.root
+
+
+def _said(constraint: Constraint) -> str:
+    texts = [str(value) if isinstance(value, Literal) else local_name(str(value)) for value in constraint.values]
+    return ", ".join(text for text, value in zip(texts, constraint.values, strict=True) if not isinstance(value, BNode))

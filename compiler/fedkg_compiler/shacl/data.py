@@ -1,0 +1,94 @@
+"""Asks the graph what SHACL asks: value nodes of a path, members of a class, focus nodes of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rdflib import RDF, RDFS, Graph, Literal, URIRef
+from rdflib.term import Node
+
+from fedkg_compiler.shacl.model import Alternative, Inverse, Path, Repeat, Sequence, Shape, Step, Target
+
+
+class Data:
+    """The data graph; answers about classes are kept."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._members: dict[Node, frozenset[Node]] = {}
+
+    def subclasses(self, kind: Node) -> set[Node]:
+        """The class and all its subclasses."""
+        return self._closure(kind, Inverse(Step(RDFS.subClassOf)))
+
+    def superclasses(self, kind: Node) -> set[Node]:
+        """The class and all its superclasses."""
+        return self._closure(kind, Step(RDFS.subClassOf))
+
+    def members(self, kind: Node) -> frozenset[Node]:
+        """The members of a class and of its subclasses."""
+        if kind not in self._members:
+            found = (node for sub in self.subclasses(kind) for node in self.graph.subjects(RDF.type, sub))
+            self._members[kind] = frozenset(found)
+        return self._members[kind]
+
+    def values(self, node: Node, path: Path) -> list[Node]:
+        """The distinct value nodes of a path, in the order of their texts."""
+        return sorted(set(self._walk({node}, path, forwards=True)), key=str)
+
+    def focus_nodes(self, shape: Shape) -> list[Node]:
+        """The focus nodes of a shape in the graph, sorted. Raises ValueError where a target's query is wrong."""
+        return sorted({node for target in shape.targets for node in self.target_nodes(target)}, key=str)
+
+    def target_nodes(self, target: Target) -> Iterable[Node]:
+        """The focus nodes of one target. Raises ValueError where its query is wrong."""
+        match target.kind:
+            case "class":
+                return self.members(target.value)
+            case "node":
+                return (target.value,)
+            case "subjects":
+                return set(self.graph.subjects(target.value))
+            case "objects":
+                return set(self.graph.objects(None, target.value))
+            case "sparql":
+                try:
+                    return {row["this"] for row in self.graph.query(target.select) if row["this"] is not None}  # type: ignore[index,call-overload]
+                except Exception as error:
+                    raise ValueError(str(error).strip().split("\n")[0]) from error
+            case "unknown":
+                return ()
+
+    def _walk(self, nodes: set[Node], path: Path, *, forwards: bool) -> set[Node]:
+        match path:
+            case Step():
+                return {node for start in nodes for node in self._neighbours(start, path.property, forwards)}
+            case Inverse():
+                return self._walk(nodes, path.path, forwards=not forwards)
+            case Sequence():
+                for part in path.paths if forwards else reversed(path.paths):
+                    nodes = self._walk(nodes, part, forwards=forwards)
+                return nodes
+            case Alternative():
+                return {node for part in path.paths for node in self._walk(nodes, part, forwards=forwards)}
+            case Repeat():
+                return self._repeat(nodes, path, forwards)
+
+    def _repeat(self, nodes: set[Node], path: Repeat, forwards: bool) -> set[Node]:
+        found = set() if path.least else set(nodes)
+        edge = self._walk(nodes, path.path, forwards=forwards)
+        while not edge <= found:
+            edge = edge - found
+            found |= edge
+            if not path.many:
+                break
+            edge = self._walk(edge, path.path, forwards=forwards)
+        return found
+
+    def _neighbours(self, node: Node, predicate: URIRef, forwards: bool) -> Iterable[Node]:
+        if not forwards:
+            return self.graph.subjects(predicate, node)
+        return () if isinstance(node, Literal) else self.graph.objects(node, predicate)
+
+    def _closure(self, kind: Node, path: Path) -> set[Node]:
+        return self._repeat({kind}, Repeat(path, 0, True), True)

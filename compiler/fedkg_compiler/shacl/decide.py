@@ -1,0 +1,119 @@
+"""pySHACL decides the constraint components that speak of static facts alone, on the closed graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rdflib import RDF, BNode, Graph, URIRef
+from rdflib.term import Node
+
+from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
+from fedkg_compiler.shacl.read import SH
+
+_SKOLEM = "urn:fedkg:shape:"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result of validation; `value` and `path` are None where it has none."""
+
+    shape: Node
+    component: str
+    focus: Node
+    path: Node | None
+    value: Node | None
+    message: str
+
+
+class _Still(Graph):
+    """A view of the store whose size is counted once: pySHACL asks for it with every result."""
+
+    def __init__(self, data: Graph) -> None:
+        super().__init__(store=data.store, identifier=data.identifier)
+        self._size = len(data)
+
+    def __len__(self) -> int:
+        return self._size
+
+
+class NotDecided(Exception):
+    """pySHACL cannot validate with these shapes; the sentence is its own."""
+
+
+def component_iri(constraint: Constraint) -> str:
+    """The name of a constraint's component in validation results, without namespace."""
+    if constraint.custom:
+        return constraint.name
+    if constraint.name == "sparql":
+        return "SPARQLConstraintComponent"
+    return f"{constraint.name[0].upper()}{constraint.name[1:]}ConstraintComponent"
+
+
+def decide(shapes: ShapesFile, left_out: Iterable[tuple[Shape, Constraint]], skipped: Iterable[Node], data: Graph) -> list[Finding]:
+    """What the graph violates.
+
+    Args:
+        left_out: the components that are decided elsewhere. skipped: targeted shapes of which nothing is left, whose targets are dropped.
+
+    Raises:
+        NotDecided: pySHACL refuses the shapes.
+    """
+    names = {node: URIRef(f"{_SKOLEM}{i}") for i, node in enumerate(shapes.shapes) if isinstance(node, BNode)}
+    back = {name: node for node, name in names.items()}
+    graph = _without(shapes, left_out, skipped, names)
+    from pyshacl import validate
+    from pyshacl.errors import ConstraintLoadError, ReportableRuntimeError, RuleLoadError, ShapeLoadError, ValidationFailure
+
+    try:
+        _, report, _ = validate(_Still(data), shacl_graph=graph, inference="none", advanced=True, inplace=True, meta_shacl=False)
+    except (ConstraintLoadError, ReportableRuntimeError, RuleLoadError, ShapeLoadError, ValidationFailure) as error:
+        raise NotDecided(str(getattr(error, "message", error)).strip().split("\n")[0]) from error
+    except Exception as error:
+        raise NotDecided(f"{type(error).__name__}: {error}".strip().split("\n")[0]) from error
+    if not isinstance(report, Graph):
+        raise NotDecided(str(getattr(report, "message", report)).strip().split("\n")[0])
+    return sorted(
+        _findings(report, back), key=lambda item: tuple(str(part) for part in (item.focus, item.component, item.value, item.message))
+    )
+
+
+def _without(
+    shapes: ShapesFile, left_out: Iterable[tuple[Shape, Constraint]], skipped: Iterable[Node], names: Mapping[BNode, URIRef]
+) -> Graph:
+    """The shapes graph without those components, blank shapes named, so that results tell which shape they are of."""
+    graph = Graph()
+    gone = {(shape.node, constraint.predicate, constraint.node) for shape, constraint in left_out}
+    untargeted = set(skipped)
+    targets = {SH[name] for name in ("targetClass", "targetNode", "targetSubjectsOf", "targetObjectsOf", "target")}
+    for triple in shapes.graph:
+        s, p, o = triple
+        if triple in gone or p == SH.rule or (s in untargeted and p in targets):
+            continue
+        if s in untargeted and p == RDF.type and not str(o).startswith(str(SH)):
+            continue  # a shape that is its own class would be a target again
+        graph.add((_name(s, names), p, _name(o, names)))
+    for prefix, namespace in shapes.graph.namespaces():
+        graph.bind(prefix, namespace)
+    return graph
+
+
+def _name(node: Node, names: Mapping[BNode, URIRef]) -> Node:
+    return names.get(node, node) if isinstance(node, BNode) else node
+
+
+def _findings(report: Graph, back: Mapping[URIRef, Node]) -> Iterable[Finding]:
+    top = set(report.objects(None, SH.result))
+    for result in top:
+        shape, component = report.value(result, SH.sourceShape), report.value(result, SH.sourceConstraintComponent)
+        focus = report.value(result, SH.focusNode)
+        if shape is None or component is None or focus is None:
+            continue
+        yield Finding(
+            shape=back.get(shape, shape) if isinstance(shape, URIRef) else shape,
+            component=str(component).rsplit("#", 1)[-1].rsplit("/", 1)[-1],
+            focus=focus,
+            path=report.value(result, SH.resultPath),
+            value=report.value(result, SH.value),
+            message=str(report.value(result, SH.resultMessage) or ""),
+        )

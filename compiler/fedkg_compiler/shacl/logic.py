@@ -1,0 +1,172 @@
+"""What a shape says of one focus node once the graph has been asked: true, false, or a condition on the table.
+
+A value of the table may be missing, and SHACL then has no value node there: what would be said of it holds. `Guarded` says so, and the
+lowering leaves it away where a missing value makes a row unknown, which is no violation either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from fedkg_compiler.binding.reading import Place
+from fedkg_compiler.passes.fold import joined
+
+Operator = Literal["le", "lt", "eq", "ne"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A value node that stands in the table.
+
+    Attributes:
+        property: its IRI, for messages. place: where its number stands (of a text: its category column).
+        kind: ``number`` or ``text``. datatype: the datatype that every value has, where the graph says so.
+        datatypes: the category column with the datatype of each value, where they differ: then the number may be missing though there is
+            a value, which compares with nothing.
+    """
+
+    property: str
+    place: Place
+    kind: Literal["number", "text"] = "number"
+    datatype: str = ""
+    datatypes: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number beside a value of the table, in the unit in which rules speak of it ("" for bare)."""
+
+    value: float
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """The table has a value here."""
+
+    value: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Two numbers compared; at least one of them stands in the table."""
+
+    op: Operator
+    left: Observed | Number
+    right: Observed | Number
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The number has no fraction."""
+
+    value: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """The text is this one."""
+
+    value: Observed
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Neg:
+    """Negation."""
+
+    arg: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Conjunction of two or more."""
+
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """Disjunction of two or more."""
+
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """At least `count` of many alike conditions hold."""
+
+    count: int
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """If all these values are there, the condition holds."""
+
+    values: tuple[Observed, ...]
+    arg: Expr
+
+
+Expr = bool | Has | Beside | Whole | Is | Neg | All | Any | Least | Guarded
+MOST = 200
+"""So many combinations are written out before `Least` is used."""
+
+
+class Refused(Exception):
+    """A constraint that neither the graph nor the table can decide; the sentence says why."""
+
+
+def every(args: Iterable[Expr]) -> Expr:
+    """Conjunction, folded."""
+    return joined(args, All, neutral=True)
+
+
+def some(args: Iterable[Expr]) -> Expr:
+    """Disjunction, folded."""
+    return joined(args, Any, neutral=False)
+
+
+def negate(arg: Expr) -> Expr:
+    """Negation, folded."""
+    if isinstance(arg, bool):
+        return not arg
+    return arg.arg if isinstance(arg, Neg) else Neg(arg)
+
+
+def guarded(values: Sequence[object], arg: Expr) -> Expr:
+    """The condition where all of the values are there; only those of the table can be missing."""
+    observed = tuple(dict.fromkeys(value for value in values if isinstance(value, Observed)))
+    if not observed or arg is True:
+        return arg
+    if arg is False:
+        return some(Neg(Has(value)) for value in observed)
+    return Guarded(observed, arg)
+
+
+def at_least(count: int, args: Sequence[Expr]) -> Expr:
+    """At least `count` of the conditions hold."""
+    count -= sum(arg is True for arg in args)
+    left = [arg for arg in args if not isinstance(arg, bool)]
+    if count <= 0:
+        return True
+    if count > len(left):
+        return False
+    if count == len(left):
+        return All(tuple(left)) if len(left) > 1 else left[0]
+    if count == 1:
+        return Any(tuple(left))
+    ways = 1
+    for i in range(count):
+        ways = ways * (len(left) - i) // (i + 1)
+    if ways > MOST:
+        return Least(count, tuple(left))
+    return some(every(chosen) for chosen in combinations(left, count))
+
+
+def exactly_one(args: Sequence[Expr]) -> Expr:
+    """One of the conditions holds, the others do not."""
+    return some(every((arg, *(negate(other) for j, other in enumerate(args) if j != i))) for i, arg in enumerate(args))

@@ -1,0 +1,181 @@
+"""Shapes as plain data: what a shapes graph says, before anything is known of the data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rdflib import Graph
+    from rdflib.term import Node, URIRef
+
+Severity = Literal["violation", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One property, from subject to object."""
+
+    property: URIRef
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """A path walked backwards."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Paths one after the other."""
+
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Any of several paths."""
+
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A path walked again and again (`many`) or at most once, `least` (0 or 1) times at least."""
+
+    path: Path
+    least: int
+    many: bool
+
+
+Path = Step | Inverse | Sequence | Alternative | Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where focus nodes come from.
+
+    Attributes:
+        kind: ``class``, ``node``, ``subjects`` (of a property), ``objects``, ``sparql`` (a SELECT for ``?this``), or ``unknown``: a target
+            of a kind that nothing here understands.
+        value: the class, node or property; for the others the target's own node. select: the query, prefixes in front.
+    """
+
+    kind: Literal["class", "node", "subjects", "objects", "sparql", "unknown"]
+    value: Node
+    select: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint component of a shape.
+
+    Attributes:
+        name: local name of its parameter: ``minInclusive``, ``or``, ``property``; of a custom component its class's local name.
+        predicate: IRI of that parameter.
+        values: what it says: a literal, the members of a list, or shapes (nodes of the shapes graph).
+        node: the value as it stands in the shapes graph (a list's head).
+        count: of ``qualifiedMinCount`` and ``qualifiedMaxCount``. flags: of ``pattern``.
+        disjoint: of qualified shapes. custom: it comes from a `sh:ConstraintComponent`.
+    """
+
+    name: str
+    predicate: URIRef
+    values: tuple[Node, ...]
+    node: Node
+    count: int = 0
+    flags: str = ""
+    disjoint: bool = False
+    custom: bool = False
+
+
+SHAPE_VALUED = frozenset({"and", "or", "xone", "not", "node", "property", "qualifiedMinCount", "qualifiedMaxCount"})
+"""Components whose values are shapes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A node shape (`path` None) or property shape.
+
+    Attributes:
+        name: the local name of its IRI, or "". message, title: `sh:message` and `sh:name`, or "".
+        kind, weight: `fkg:kind` and `fkg:weight`, which the pack keeps. line: where it stands in its file, 1 where that is not found.
+    """
+
+    node: Node
+    name: str
+    path: Path | None
+    constraints: tuple[Constraint, ...]
+    targets: tuple[Target, ...]
+    deactivated: bool = False
+    severity: Severity = "violation"
+    message: str = ""
+    title: str = ""
+    kind: str = "other"
+    weight: float = 1.0
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShapesFile:
+    """All shapes of one file.
+
+    Attributes:
+        name: the file as it was named. shapes: by node, in the order of the file. graph: the triples.
+        problems: shapes that are not well formed: node and sentence.
+    """
+
+    name: str
+    sha256: str
+    shapes: Mapping[Node, Shape]
+    graph: Graph
+    problems: tuple[tuple[Node, str], ...] = ()
+    lines: Mapping[Node, int] = field(default_factory=dict)
+    text: str = ""
+
+    def place(self, line: int, word: str) -> tuple[int, int, int]:
+        """Line, column and width of a SHACL word at or after a line, within a shape's length of it; else the line itself."""
+        rows = self.text.split("\n")
+        for number in range(line, min(line + 30, len(rows)) + 1):
+            found = re.search(rf"[\w.-]*:{word}\b", rows[number - 1])
+            if found:
+                return number, found.start() + 1, found.end() - found.start()
+        return line, 1, 1
+
+    def targeted(self) -> Iterator[Shape]:
+        """The shapes that say where they hold."""
+        return (shape for shape in self.shapes.values() if shape.targets)
+
+
+def steps_in(path: Path) -> Iterator[Step]:
+    """Every property of a path."""
+    match path:
+        case Step():
+            yield path
+        case Inverse() | Repeat():
+            yield from steps_in(path.path)
+        case Sequence() | Alternative():
+            for part in path.paths:
+                yield from steps_in(part)
+
+
+def path_text(path: Path) -> str:
+    """A path for people, in SPARQL's notation with local names: ``feeds*/pressure``."""
+    from fedkg_compiler.ontology.terms import local_name
+
+    match path:
+        case Step():
+            return local_name(str(path.property))
+        case Inverse():
+            return f"^{path_text(path.path)}"
+        case Repeat():
+            inner = path_text(path.path)
+            inner = inner if isinstance(path.path, Step) else f"({inner})"
+            return inner + ("?" if not path.many else "+" if path.least else "*")
+        case Sequence():
+            return "/".join(f"({path_text(part)})" if isinstance(part, Alternative) else path_text(part) for part in path.paths)
+        case Alternative():
+            return "|".join(path_text(part) for part in path.paths)

@@ -1,0 +1,226 @@
+"""Where the table has the values of a property for a focus node, and which properties it has at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rdflib import RDFS, XSD, BNode, Literal, URIRef
+from rdflib.term import Node
+
+from fedkg.units.text import UnitProblem, parse_unit
+from fedkg_compiler.binding.book import BookColumn
+from fedkg_compiler.binding.environment import Cell
+from fedkg_compiler.binding.names import DeclaredSignal
+from fedkg_compiler.binding.observed import observed_place, signal_of
+from fedkg_compiler.binding.places import Sources, plain_place
+from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.reading import Place
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.standard import FKG, QUDT, SOSA
+from fedkg_compiler.ontology.standard import XSD as XSD_SPACE
+from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.shacl.data import Data
+from fedkg_compiler.shacl.logic import Observed
+from fedkg_compiler.shacl.model import SHAPE_VALUED, Constraint, Path, Sequence, ShapesFile, Step
+
+KEY_COLUMN = URIRef(FKG + "keyColumn")
+COLUMN, DATATYPE, DATATYPES = URIRef(FKG + "column"), URIRef(FKG + "datatype"), URIRef(FKG + "datatypeColumn")
+PASSING = frozenset(
+    URIRef(iri) for iri in (QUDT + "numericValue", QUDT + "value", SOSA + "hasSimpleResult", SOSA + "hasResult", SOSA + "madeObservation")
+)
+"""Properties that lead from a sensor or an observation to its number."""
+
+RESOURCE, BLANK, TEXTS = str(RDFS.Resource), FKG + "blank", str(RDFS.Literal)
+"""Stand for the datatype of values that are entities, and blank nodes, and of values of several kinds, none of them numbers."""
+
+_REALS = tuple(XSD_SPACE + name for name in ("decimal", "double", "float"))
+WHOLE = frozenset(
+    XSD_SPACE + name
+    for name in (
+        *("integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger", "nonPositiveInteger", "negativeInteger"),
+        *("unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"),
+    )
+)
+NUMBERS = WHOLE | frozenset(_REALS)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The focus node that stands for each row of the table."""
+
+
+ROW = Row()
+Value = Node | Observed | Row
+
+
+class Observer:
+    """Answers for one file of shapes; what it has found out is kept."""
+
+    def __init__(self, sources: Sources, data: Data, shapes: ShapesFile) -> None:
+        self.sources, self.data = sources, data
+        self.span = Span(file=shapes.name, line=1, column=1, end_line=1, end_column=2)
+        self._numbers, self._texts = read_as(shapes)
+        nodes = (node for node in data.graph.subjects(COLUMN, None) if isinstance(node, BNode))
+        self.attached = frozenset(predicate for node in nodes for predicate in data.graph.predicates(None, node))
+        """Properties that lead to blank nodes with a column: ``plant:Z1 plant:heat [ fkg:column "h1" ]``."""
+        self._signals: dict[URIRef, DeclaredSignal | None] = {}
+        self._found: dict[tuple[URIRef, Node | Row], tuple[Observed, ...]] = {}
+
+    def is_observed(self, predicate: URIRef) -> bool:
+        """Whether the table has a property's values."""
+        return self._signal(predicate) is not None
+
+    def _signal(self, predicate: URIRef) -> DeclaredSignal | None:
+        if predicate not in self._signals:
+            self._signals[predicate] = signal_of(str(predicate), self.sources, self.span)
+        return self._signals[predicate]
+
+    def values(self, predicate: URIRef, focus: Node | Row) -> tuple[Observed, ...]:
+        """The values that the table has of an observed property for a focus node; none where it has no column for it."""
+        key = predicate, focus
+        if key not in self._found:
+            self._found[key] = tuple(self._values(predicate, focus))
+        return self._found[key]
+
+    def keyed(self) -> list[Node]:
+        """The entities that table rows, or columns of their own, are about, sorted."""
+        graph = self.data.graph
+        named = set(graph.subjects(KEY_COLUMN, None))
+        members = {node for kind in named for node in self.data.members(kind)}
+        hosts = set(graph.objects(None, URIRef(SOSA + "isHostedBy")))
+        return sorted(named | members | hosts, key=str)
+
+    def of_sensor(self, node: Node) -> tuple[Observed, ...]:
+        """The value of a sensor, or of any node with a column of its own."""
+        header = self.data.graph.value(node, COLUMN)
+        host = self.data.graph.value(node, URIRef(SOSA + "isHostedBy"))
+        seen = self.data.graph.value(node, URIRef(SOSA + "observes"))
+        if isinstance(seen, URIRef) and host is not None and self.is_observed(seen):
+            return self.values(seen, host)
+        if not isinstance(header, Literal):
+            return ()
+        unit = self.data.graph.value(node, URIRef(QUDT + "unit")) or self.data.graph.value(node, URIRef(QUDT + "hasUnit"))
+        text = "" if unit is None or self.sources.graph is None else self.sources.graph.unit_text(str(unit))
+        place = self._column_place(str(header), local_name(str(seen or header)), text)
+        return () if place is None else (Observed(property=str(seen or header), place=place),)
+
+    def has_column(self, node: Node) -> bool:
+        """Whether a node of the graph stands for a value of the table."""
+        return not isinstance(node, Literal) and self.data.graph.value(node, COLUMN) is not None
+
+    def _values(self, predicate: URIRef, focus: Node | Row) -> Iterable[Observed]:
+        signal = self._signal(predicate)
+        if signal is None or isinstance(focus, Literal):
+            return
+        for place in self._places(predicate, signal, focus):
+            yield self._described(predicate, signal, place)
+
+    def _places(self, predicate: URIRef, signal: DeclaredSignal, focus: Node | Row) -> list[Place]:
+        facts = self.sources.columns_of(str(predicate), None if isinstance(focus, Row) else self._cell(focus).iri)
+        shared = [] if signal.column is not None else [fact for fact in facts if fact.entity is None]
+        if len(shared) > 1:  # one column for each of several values
+            graph = self.sources.graph
+            key = None if isinstance(focus, Row) or graph is None else graph.key_of(self._cell(focus).iri)
+            if not isinstance(focus, Row) and key is None:
+                return []
+            found = [self._column_place(fact.column, signal.name, fact.unit or "") for fact in shared]
+            return [replace(place, key=key) for place in found if place is not None]
+        quiet = replace(self.sources, problems=Problems())
+        place = observed_place(str(predicate), self._cell(focus), quiet, self.span)
+        said = quiet.problems.all()
+        self.sources.problems.add(item for item in said if not (item.code == "FKG207" and "has no column for" in item.message))
+        return [] if place is None or place.column < 0 else [place]
+
+    def _cell(self, focus: Node | Row) -> Cell:
+        if isinstance(focus, Row):
+            return Cell(text="", row=True)
+        iri = f"_:{focus}" if isinstance(focus, BNode) else str(focus)
+        graph = self.sources.graph
+        return Cell(text=local_name(iri) if graph is None else graph.label_of(iri), iri=iri)
+
+    def _described(self, predicate: URIRef, signal: DeclaredSignal, place: Place) -> Observed:
+        datatype = str(self.data.graph.value(predicate, DATATYPE) or "")
+        header = self.data.graph.value(predicate, DATATYPES)
+        plain = signal.unit is None and signal.span is None and signal.role == "input"
+        told = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
+        asked = predicate in self._texts or predicate not in self._numbers  # more than whether it is there
+        is_text = plain and (told or (asked and not datatype and header is None))
+        datatype = "" if header is not None else datatype
+        datatypes = None
+        if isinstance(header, Literal):
+            book, texts = self.sources.book, str(header)
+            datatypes = Place(column=book.column(BookColumn(name=f"{signal.name} datatype", source=texts, type="category")))
+        if not is_text:
+            return Observed(property=str(predicate), place=place, datatype=datatype, datatypes=datatypes)
+        entry = self.sources.book.columns[place.column]
+        column = self.sources.book.column(BookColumn(name=entry.name, source=entry.source, type="category"))
+        return Observed(property=str(predicate), place=replace(place, column=column), kind="text", datatype=datatype, datatypes=datatypes)
+
+    def _column_place(self, header: str, name: str, unit_text: str) -> Place | None:
+        unit = parse_unit(unit_text) if unit_text else None
+        if isinstance(unit, UnitProblem):
+            return None
+        signal = DeclaredSignal(name=name, role="input", family="", property=None, unit=unit, span=None, column=header, place=self.span)
+        place = plain_place(signal, self.sources, self.span)
+        return None if place.column < 0 else place
+
+
+def read_as(shapes: ShapesFile) -> tuple[frozenset[URIRef], frozenset[URIRef]]:
+    """The properties that shapes compare with numbers, and those that they compare with texts alone: these are read as categories."""
+    texts: set[URIRef] = set()
+    numbers: set[URIRef] = set()
+    for shape in shapes.shapes.values():
+        last = None if shape.path is None else _last(shape.path)
+        for constraint in shape.constraints if last is not None else ():
+            assert last is not None
+            values = constraint.values
+            match constraint.name:
+                case "minInclusive" | "minExclusive" | "maxInclusive" | "maxExclusive":
+                    numbers.add(last)
+                case "lessThan" | "lessThanOrEquals" | "equals" | "disjoint":
+                    numbers |= {last, *(value for value in values if isinstance(value, URIRef))}
+                case "in" | "hasValue":
+                    (texts if all(not is_number(value) for value in values) else numbers).add(last)
+                case "datatype":
+                    (numbers if str(values[0]) in NUMBERS or values[0] == XSD.boolean else texts).add(last)
+                case "pattern" | "minLength" | "maxLength" | "languageIn" | "uniqueLang":
+                    texts.add(last)
+    numbers |= _nested_numbers(shapes)
+    return frozenset(numbers), frozenset(texts - numbers)
+
+
+def _nested_numbers(shapes: ShapesFile) -> set[URIRef]:
+    """The properties whose values are held against a node shape with bounds: ``sh:path p ; sh:or ( [ sh:minInclusive 5 ] ... )``."""
+    found = set()
+    for shape in shapes.shapes.values():
+        last = None if shape.path is None else _last(shape.path)
+        waiting = [node for item in shape.constraints if item.name in SHAPE_VALUED for node in item.values] if last is not None else []
+        seen = set(waiting)
+        while waiting:
+            inner = shapes.shapes.get(waiting.pop())
+            if inner is None or inner.path is not None:
+                continue
+            if last is not None and any(_asks_number(item) for item in inner.constraints):
+                found.add(last)
+            more = {node for item in inner.constraints if item.name in SHAPE_VALUED for node in item.values} - seen
+            seen |= more
+            waiting += more
+    return found
+
+
+def _asks_number(item: Constraint) -> bool:
+    if item.name == "datatype":
+        return str(item.values[0]) in NUMBERS
+    return item.name in ("minInclusive", "minExclusive", "maxInclusive", "maxExclusive") or any(is_number(value) for value in item.values)
+
+
+def is_number(value: Node) -> bool:
+    """Whether a term is a number, or true or false."""
+    return isinstance(value, Literal) and not value.ill_typed and (str(value.datatype) in NUMBERS or value.datatype == XSD.boolean)
+
+
+def _last(path: Path) -> URIRef | None:
+    while isinstance(path, Sequence):
+        path = path.paths[-1]
+    return path.property if isinstance(path, Step) else None

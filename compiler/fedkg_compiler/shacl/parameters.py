@@ -1,0 +1,85 @@
+"""What the parameters of SHACL's constraint components must be (SHACL, section 4): told before anything is built on them."""
+
+from __future__ import annotations
+
+import re
+
+from rdflib import RDF, Graph, Literal, URIRef
+from rdflib.term import Node
+
+SPACE = "http://www.w3.org/ns/shacl#"
+_COUNTS = frozenset({"minCount", "maxCount", "minLength", "maxLength", "qualifiedMinCount", "qualifiedMaxCount"})
+_NAMES = frozenset({"class", "datatype", "nodeKind", "equals", "disjoint", "lessThan", "lessThanOrEquals"})
+_LIMITS = frozenset({"minExclusive", "minInclusive", "maxExclusive", "maxInclusive"})
+_SHAPES = frozenset({"not", "node", "property", "and", "or", "xone"})
+
+
+KNOWN = (
+    _COUNTS
+    | _NAMES
+    | _LIMITS
+    | _SHAPES
+    | {"pattern", "flags", "in", "languageIn", "hasValue", "uniqueLang", "closed", "ignoredProperties", "sparql"}
+    | {"qualifiedValueShape", "qualifiedValueShapesDisjoint", "path", "inversePath", "alternativePath"}
+    | {"zeroOrMorePath", "oneOrMorePath", "zeroOrOnePath", "target", "targetClass", "targetNode", "targetSubjectsOf", "targetObjectsOf"}
+    | {
+        "severity",
+        "message",
+        "resultMessage",
+        "resultSeverity",
+        "deactivated",
+        "name",
+        "description",
+        "order",
+        "group",
+        "defaultValue",
+        "entailment",
+        "shapesGraph",
+    }
+    | {"rule", "values", "expression", "js", "condition", "prefixes", "declare", "suggestedShapesGraph", "parameter", "labelTemplate"}
+    | {"validator", "nodeValidator", "propertyValidator", "select", "ask", "construct", "update", "returnType", "optional"}
+)
+"""The properties, without namespace, that SHACL and its advanced features give to shapes."""
+
+
+def what_is_wrong(name: str, value: Node) -> str:
+    """Why `value` cannot be that of ``sh:name``; "" when it can, as far as its form tells."""
+    shown = f"its sh:{name} is `{value}`"
+    if name in _COUNTS and not _is_count(value):
+        return f"{shown}, and a whole number is needed"
+    if name in _NAMES and not isinstance(value, URIRef):
+        return f"{shown}, and the name of a {'property' if name not in ('class', 'datatype', 'nodeKind') else name} is needed"
+    if name in _LIMITS and not isinstance(value, Literal):
+        return f"{shown}, and a number or a date is needed"
+    if name in _SHAPES and isinstance(value, Literal):
+        return f"{shown}, and a shape is needed"
+    if name == "pattern" and (not isinstance(value, Literal) or not _is_pattern(str(value))):
+        return f"{shown}, which is no regular expression"
+    return ""
+
+
+def items(graph: Graph, head: Node) -> tuple[Node, ...] | None:
+    """The members of an RDF list; None where it is none, or has no end."""
+    found: list[Node] = []
+    seen: set[Node] = set()
+    at: Node | None = head
+    while at != RDF.nil:
+        first = None if at is None or at in seen else graph.value(at, RDF.first)
+        if at is None or first is None:
+            return None
+        seen.add(at)
+        found.append(first)
+        at = graph.value(at, RDF.rest)
+    return tuple(found)
+
+
+def _is_count(value: Node) -> bool:
+    return isinstance(value, Literal) and re.fullmatch(r"\+?\d{1,18}", str(value)) is not None
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""Shapes over an RDF file without a store: its focus nodes become the rows of tables, which packs are then evaluated on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdflib import RDFS, URIRef
+
+from fedkg.pack import Pack
+from fedkg.tables import Table
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.shacl import holds_shapes, quiet
+from fedkg_compiler.shacl.columns import Subjects, class_table, read_subjects, rows_statement
+from fedkg_compiler.shacl.model import ShapesFile, Step
+from fedkg_compiler.shacl.read import read_shapes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRows:
+    """A pack for each class that shapes target, with the table of its members; and everything that was found out."""
+
+    parts: tuple[tuple[str, Pack, Table], ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
+    """The rules and shapes in `paths`, compiled for the nodes of the RDF file `data` as table rows."""
+    with quiet():
+        files = [shapes for path in paths if holds_shapes(path) and (shapes := read_shapes(path)[0]) is not None]
+    found, problems = read_subjects(data, sorted(_properties(files)), _datatypes(files))
+    if found is None:
+        return ReadRows(parts=(), diagnostics=problems)
+    also = _subclasses(files)
+    parts: list[tuple[str, Pack, Table]] = []
+    diagnostics = list(_other_targets(files, data))
+    for kind in _classes(files):
+        rows = found.members(kind, also)
+        if not rows.size:
+            diagnostics.append(report("FKG321", point(str(data)), f"{data.name} has no {local_name(kind)}", severity="info"))
+            continue
+        pack, table, said = _one(paths, data, found, kind, rows)
+        diagnostics += [item for item in said if item not in diagnostics]
+        if pack is not None:
+            parts.append((kind, pack, table))
+    return ReadRows(parts=tuple(parts), diagnostics=tuple(diagnostics))
+
+
+def _one(paths: Sequence[Path], data: Path, found: Subjects, kind: str, rows: object) -> tuple[Pack | None, Table, list[Diagnostic]]:
+    from fedkg_compiler.driver import compile_rules
+
+    part = class_table(found, kind, rows, data.name)  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder:
+        columns = Path(folder) / f"{data.stem}.columns.ttl"
+        columns.write_text(part.turtle, encoding="utf-8")
+        compilation = compile_rules(paths, text=rows_statement(kind), graphs=[columns])
+    said = list(compilation.diagnostics)
+    for iri in part.left_out:
+        message = f"`{local_name(iri)}` has too many values, or values of too many kinds, at one {local_name(kind)} for columns"
+        said.append(report("FKG322", point(str(data)), message, help="check what reads it with pySHACL", severity="warning"))
+    return compilation.pack, part.table, said
+
+
+def _properties(files: Sequence[ShapesFile]) -> set[str]:
+    """The properties that shapes read straight from a focus node."""
+    found: set[str] = set()
+    for file in files:
+        for shape in file.shapes.values():
+            if isinstance(shape.path, Step):
+                found.add(str(shape.path.property))
+            for constraint in shape.constraints:
+                if constraint.name in ("equals", "disjoint", "lessThan", "lessThanOrEquals") and isinstance(constraint.values[0], URIRef):
+                    found.add(str(constraint.values[0]))
+    return found
+
+
+def _datatypes(files: Sequence[ShapesFile]) -> dict[str, str]:
+    return {
+        str(shape.path.property): str(constraint.values[0])
+        for file in files
+        for shape in file.shapes.values()
+        if isinstance(shape.path, Step)
+        for constraint in shape.constraints
+        if constraint.name == "datatype"
+    }
+
+
+def _classes(files: Sequence[ShapesFile]) -> list[str]:
+    targets = (target for file in files for shape in file.targeted() if not shape.deactivated for target in shape.targets)
+    return sorted({str(target.value) for target in targets if target.kind == "class"})
+
+
+def _subclasses(files: Sequence[ShapesFile]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for file in files:
+        for sub, kind in file.graph.subject_objects(RDFS.subClassOf):
+            found.setdefault(str(kind), set()).add(str(sub))
+    return found
+
+
+def _other_targets(files: Sequence[ShapesFile], data: Path) -> list[Diagnostic]:
+    """A warning for each shape whose focus nodes are not the members of a class: those are not looked for in a data file."""
+    return [
+        report(
+            "FKG323",
+            point(file.name, shape.line),
+            f"{shape.name or 'a shape'} has a target that is no class: its focus nodes are not looked for in {data.name}",
+            help=f"compile with {data.name} as a graph, which looks for them",
+            severity="warning",
+        )
+        for file in files
+        for shape in file.targeted()
+        if not shape.deactivated and any(target.kind != "class" for target in shape.targets)
+    ]

@@ -1,0 +1,234 @@
+"""Shapes over a small plant: what becomes rows, what the graph decides, what is refused; and every component has its place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fedkg.cli.inspect_pack import placement_lines
+from fedkg.evaluation import evaluate
+from fedkg.pack import Pack, Placement
+from fedkg.pack.text import row_text
+from fedkg.tables import Table
+from fedkg_compiler import compile_rules
+from fedkg_compiler.driver import Compilation
+
+HEAD = """
+@prefix plant: <https://example.org/plant#> .
+@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix sosa: <http://www.w3.org/ns/sosa/> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix qudt: <http://qudt.org/schema/qudt/> .
+@prefix unit: <http://qudt.org/vocab/unit/> .
+"""
+PLANT = """
+plant:pressure a rdf:Property . plant:level a rdf:Property . plant:state a rdf:Property .
+plant:Pump fkg:keyColumn "pump" .
+plant:P1 a plant:Pump ; plant:maxPressure 8 ; plant:serial "A1" ; plant:feeds plant:P2 .
+plant:P2 a plant:Pump ; plant:maxPressure [ qudt:numericValue 900 ; qudt:unit unit:KiloPA ] .
+"""
+RULES = """
+prefix plant: <https://example.org/plant#>
+signal pressure(?p) is plant:pressure in bar column "p"
+signal level(?p) is plant:level column "level"
+signal state(?p) is plant:state column "state"
+shapes "shapes.ttl"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compiled(folder: Path, shapes: str, plant: str = PLANT, rules: str = RULES) -> Compilation:
+    (folder / "shapes.ttl").write_text(HEAD + shapes, encoding="utf-8")
+    (folder / "plant.ttl").write_text(HEAD + plant, encoding="utf-8")
+    return compile_rules(text=rules, graphs=[folder / "plant.ttl"])
+
+
+def pump(body: str) -> str:
+    return f"plant:S a sh:NodeShape ; sh:targetClass plant:Pump ; {body} ."
+
+
+def pack_of(compilation: Compilation) -> Pack:
+    assert compilation.pack is not None, compilation.diagnostics
+    return compilation.pack
+
+
+def formulas(pack: Pack) -> list[str]:
+    return [row_text(pack, bank, row) for bank in pack.banks for row in range(bank.rows)]
+
+
+def verdicts(pack: Pack, **columns: list[str]) -> dict[str, int]:
+    return {rule.rule: rule.violated for rule in evaluate(pack, Table.of("t", columns)).rules}
+
+
+def places(pack: Pack) -> dict[str, Placement]:
+    return {placement.part: placement for placement in pack.manifest.placements}
+
+
+def test_bounds_speak_the_units_of_the_signal_and_facts_are_converted(folder: Path) -> None:
+    pack = pack_of(compiled(folder, pump("sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:lessThan plant:maxPressure ]")))
+    assert formulas(pack) == ["1 <= pressure  (in bar)", "1 <= pressure  (in bar)", "pressure < 8  (in bar)", "pressure < 9  (in bar)"]
+    rows = verdicts(pack, pump=["P1", "P1", "P2", "P2"], p=["8", "", "8.9", "0.5"])
+    assert rows == {"S.pressure.minInclusive": 1, "S.pressure.lessThan": 1}
+
+
+def test_counts_and_missing_values(folder: Path) -> None:
+    shape = pump("sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ; sh:property [ sh:path plant:state ; sh:maxCount 0 ]")
+    rows = verdicts(pack_of(compiled(folder, shape)), pump=["P1", "P2"], p=["", "1"], state=["on", ""])
+    assert rows == {"S.pressure.minCount": 1, "S.state.maxCount": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "p", "state", "violated"),
+    [
+        ("sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )", "1", "on", 0),
+        ("sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )", "1", "broken", 1),
+        ("sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )", "", "broken", 0),
+        ("sh:not [ sh:path plant:pressure ; sh:minInclusive 5 ]", "", "on", 1),
+        ("sh:not [ sh:path plant:pressure ; sh:minInclusive 5 ]", "4", "on", 0),
+        ("sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )", "4", "on", 1),
+        ("sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )", "4", "", 0),
+        ("sh:property [ sh:path plant:pressure ; sh:datatype xsd:integer ]", "4.5", "", 1),
+        ("sh:property [ sh:path plant:pressure ; sh:in ( 4 5 ) ]", "5", "", 0),
+        ("sh:property [ sh:path plant:state ; sh:hasValue 'on' ]", "5", "", 1),
+        ("sh:property [ sh:path plant:pressure ; sh:equals plant:level ]", "5", "", 1),
+        ("sh:property [ sh:path plant:pressure ; sh:node [ sh:minInclusive 5 ] ]", "4", "", 1),
+        ("sh:property [ sh:path plant:pressure ; sh:deactivated true ; sh:minInclusive 5 ] ; sh:nodeKind sh:IRI", "4", "", 0),
+    ],
+)
+def test_connectives_say_what_shacl_says(folder: Path, body: str, p: str, state: str, violated: int) -> None:
+    pack = pack_of(compiled(folder, pump(body)))
+    if pack.rows:
+        assert any(verdicts(pack, pump=["P1"], p=[p], state=[state], level=["6"]).values()) == bool(violated)
+    else:
+        assert not violated
+
+
+def test_a_static_part_decides_for_each_focus_node(folder: Path) -> None:
+    body = "sh:or ( [ sh:path plant:serial ; sh:minCount 1 ] [ sh:path plant:pressure ; sh:maxInclusive 3 ] )"
+    pack = pack_of(compiled(folder, pump(body)))
+    assert [pack.manifest.entities[int(bank.entity[0])] for bank in pack.banks] == ["P2"]
+    assert verdicts(pack, pump=["P1", "P2"], p=["9", "9"]) == {"S.or": 1}
+
+
+def test_paths_lead_over_static_facts_to_columns(folder: Path) -> None:
+    pack = pack_of(compiled(folder, pump("sh:property [ sh:path ( plant:feeds plant:pressure ) ; sh:maxInclusive 3 ]")))
+    assert verdicts(pack, pump=["P1", "P2"], p=["9", "9"]) == {"S.feeds/pressure.maxInclusive": 1}
+
+
+def test_qualified_shapes_count_columns(folder: Path) -> None:
+    tanks = "plant:T a plant:Tank ; plant:zone plant:Z1, plant:Z2, plant:Z3 .\n" + "\n".join(
+        f'plant:Z{i} plant:heat [ fkg:column "h{i}" ] .' for i in (1, 2, 3)
+    )
+    shape = """plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path ( plant:zone plant:heat ) ;
+        sh:qualifiedValueShape [ sh:minInclusive 10 ] ; sh:qualifiedMinCount 2 ; sh:qualifiedMaxCount 2 ] ."""
+    pack = pack_of(compiled(folder, shape, tanks, 'shapes "shapes.ttl"\n'))
+    rows = verdicts(pack, h1=["11", "11", "9", "11"], h2=["12", "9", "", "12"], h3=["1", "1", "11", "13"])
+    assert rows == {"S.zone/heat.qualifiedMinCount": 2, "S.zone/heat.qualifiedMaxCount": 1}
+
+
+def test_with_rows_are_each_row_is_a_focus_node(folder: Path) -> None:
+    rules = """
+prefix plant: <https://example.org/plant#>
+signal pressure is plant:pressure in bar column "p"
+rows are plant:Pump
+shapes "shapes.ttl"
+"""
+    body = "sh:property [ sh:path plant:pressure ; sh:maxInclusive 10 ] ; sh:property [ sh:path plant:colour ; sh:minCount 1 ]"
+    compilation = compiled(folder, pump(body), "plant:Pump a <http://www.w3.org/2002/07/owl#Class> .", rules)
+    pack = pack_of(compilation)
+    assert verdicts(pack, p=["9", "11", ""]) == {"S.pressure.maxInclusive": 1}
+    assert places(pack)["S.colour.minCount"].where == "refused"
+    assert [item.code for item in compilation.diagnostics if item.severity == "warning"] == ["FKG312"]
+
+
+def test_what_the_graph_violates_is_said_with_its_severity(folder: Path) -> None:
+    error = compiled(folder, pump("sh:property [ sh:path plant:serial ; sh:minCount 1 ]"))
+    [said] = [item for item in error.diagnostics if item.severity == "error"]
+    assert said.code == "FKG310"
+    assert "P2" in said.message
+    warning = compiled(folder, pump("sh:property [ sh:path plant:serial ; sh:minCount 1 ; sh:severity sh:Warning ; sh:message 'Say.' ]"))
+    [said] = [item for item in warning.diagnostics if item.code == "FKG310"]
+    assert said.severity == "warning"
+    assert said.message.endswith("Say.")
+    assert places(pack_of(warning))["S.serial.minCount"].conforms is False
+
+
+def test_every_component_has_exactly_one_place(folder: Path) -> None:
+    body = """sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:pattern "x" ; sh:datatype xsd:double ] ;
+        sh:or ( [ sh:path plant:state ; sh:hasValue "on" ] [ sh:class plant:Other ] )"""
+    off = "plant:Off a sh:NodeShape ; sh:deactivated true ; sh:targetClass plant:Pump ; sh:nodeKind sh:Literal ."
+    alone = "plant:Alone a sh:NodeShape ; sh:nodeKind sh:Literal ."
+    placements = pack_of(compiled(folder, f"{pump(body)}\n{off}\n{alone}")).manifest.placements
+    assert Counter(item.part for item in placements).most_common(1)[0][1] == 1
+    assert {item.part: item.where for item in placements if not item.part.startswith("shape_")} == {
+        "S.pressure.minInclusive": "rows",
+        "S.pressure.pattern": "refused",
+        "S.pressure.datatype": "graph",
+        "S.or": "rows",
+        "Off.nodeKind": "off",
+        "Alone.nodeKind": "off",
+    }
+    assert len(placements) == 8
+    lines = placement_lines(pack_of(compiled(folder, f"{pump(body)}\n{off}\n{alone}")))
+    assert [line.partition(":")[2].split(":")[0].strip() for line in lines if line] == [
+        "1 part decided on the graph",
+        "2 parts off",
+        "1 part not checked",
+        "4 parts checked on data",
+    ]
+
+
+def test_targets_by_query_and_by_property(folder: Path) -> None:
+    query = """plant:S a sh:NodeShape ; sh:target [ a sh:SPARQLTarget ; sh:select
+        "SELECT ?this WHERE { ?this <https://example.org/plant#serial> ?s }" ] ;
+        sh:property [ sh:path plant:pressure ; sh:maxInclusive 3 ] ."""
+    pack = pack_of(compiled(folder, query))
+    assert [pack.manifest.entities[int(entity)] for bank in pack.banks for entity in bank.entity] == ["P1"]
+    having = "plant:S a sh:NodeShape ; sh:targetSubjectsOf plant:state ; sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ."
+    assert verdicts(pack_of(compiled(folder, having)), pump=["P1", "P1"], p=["", ""], state=["on", ""]) == {"S.pressure.minCount": 1}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "code"),
+    [
+        (pump("sh:property [ sh:path [ sh:inverse plant:feeds ] ; sh:minCount 1 ]"), "FKG311"),
+        (pump("sh:property [ sh:path plant:serial ; sh:minCount 'one' ]"), "FKG311"),
+        (pump("sh:property [ sh:path plant:pressure ; sh:minCount 'one' ]"), "FKG311"),
+        (pump("sh:property [ sh:path plant:pressure ; sh:pattern '[' ]"), "FKG311"),
+        (pump("sh:property [ sh:path plant:pressure ; sh:lessThan 3 ]"), "FKG311"),
+        (pump("sh:or _:l . _:l rdf:first plant:T ; rdf:rest _:l"), "FKG311"),
+        (pump("sh:or 3"), "FKG311"),
+        (pump("sh:node " + "[ sh:not " * 400 + "[ sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ]" + " ]" * 400), "FKG311"),
+        (pump("sh:sparql [ sh:select 'SELEC' ]"), "FKG316"),
+        (pump("sh:property [ sh:path plant:pressure ; sh:maxInclsive 3 ]"), "FKG312"),
+        (
+            (
+                "plant:T1 a plant:Other . plant:S a sh:NodeShape ; sh:targetClass plant:Other ; "
+                "sh:property [ sh:path plant:pressure ; sh:maxInclusive 1 ] ."
+            ),
+            "FKG313",
+        ),
+        ("plant:S a sh:NodeShape ; sh:target [ a plant:Odd ] ; sh:nodeKind sh:IRI .", "FKG314"),
+        ("plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path plant:pressure ; sh:maxCount 1 ] .", "FKG313"),
+    ],
+)
+def test_wrong_shapes_are_told_at_their_place(folder: Path, shapes: str, code: str) -> None:
+    found = [item for item in compiled(folder, shapes).diagnostics if item.code == code]
+    assert found
+    assert found[0].span.file.endswith("shapes.ttl")
+
+
+def test_files_that_are_not_there_or_hold_no_shapes(folder: Path) -> None:
+    (folder / "plain.ttl").write_text(HEAD.replace("shacl", "other") + "plant:A a plant:B .", encoding="utf-8")
+    codes = [item.code for item in compile_rules(text='shapes "none.ttl"\nshapes "x/*.ttl"\nshapes "plain.ttl"\n').diagnostics]
+    assert codes.count("FKG317") == 2
+    assert "FKG315" in codes

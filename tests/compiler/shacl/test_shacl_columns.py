@@ -1,0 +1,115 @@
+"""RDF files as tables, and shapes over them: the same results as pySHACL, value for value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedkg.authoring import compile_for_rdf, is_rdf_data
+from fedkg.cli.main import run
+from fedkg.evaluation import evaluate
+from fedkg.evaluation.violations import violations
+from fedkg_compiler.shacl.columns import FOCUS, class_table, read_subjects
+
+HEAD = """@prefix ex: <http://ex/> .
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+"""
+SHAPES = """
+ex:S a sh:NodeShape ; sh:targetClass ex:Node ;
+  sh:property [ sh:path ex:a ; sh:datatype xsd:double ;
+    sh:minInclusive 0.0e0 ; sh:maxInclusive 10.0e0 ; sh:lessThan ex:b ; sh:minCount 1 ] ;
+  sh:property [ sh:path ex:b ; sh:datatype xsd:integer ; sh:maxCount 1 ] ;
+  sh:property [ sh:path ex:c ; sh:in ( "x" "y" ) ; sh:nodeKind sh:Literal ] ;
+  sh:property [ sh:path ex:d ; sh:nodeKind sh:IRI ; sh:hasValue ex:n1 ] .
+"""
+DATA = """
+ex:n1 a ex:Node ; ex:a 1.0e0 ; ex:b 2 ; ex:c "x" ; ex:d ex:n1 .
+ex:n2 a ex:Node ; ex:a "abc" ; ex:b 2 ; ex:c "z" ; ex:d ex:n2 .
+ex:n3 a ex:Sub ; ex:a -1.0e0 ; ex:b 0 , 5 ; ex:c "y" ; ex:d ex:n1 .
+ex:n4 a ex:Node ; ex:b 2 .
+ex:n5 a ex:Node ; ex:a 3.0e0 ; ex:b 2 ; ex:c "x"@en ; ex:d ex:n1 .
+ex:n6 a ex:Node ; ex:a 3 ; ex:b 4 ; ex:d ex:n1 .
+ex:other a ex:Else ; ex:a 99.0e0 .
+ex:Sub <http://www.w3.org/2000/01/rdf-schema#subClassOf> ex:Node .
+"""
+
+
+def write(folder: Path, suffix: str) -> tuple[Path, Path]:
+    from rdflib import Graph
+
+    shapes, data = folder / "shapes.ttl", folder / f"data{suffix}"
+    shapes.write_text(HEAD + SHAPES, encoding="utf-8")
+    graph = Graph().parse(data=HEAD + DATA, format="turtle")
+    data.write_text(graph.serialize(format="nt" if suffix == ".nt" else "turtle"), encoding="utf-8")
+    return shapes, data
+
+
+def by_pyshacl(shapes: Path, data: Path) -> set[tuple[str, str, str]]:
+    import pyshacl
+    from rdflib import Graph, Namespace
+
+    sh = Namespace("http://www.w3.org/ns/shacl#")
+    _, report, _ = pyshacl.validate(Graph().parse(data), shacl_graph=Graph().parse(shapes), inference="none")
+    assert isinstance(report, Graph)
+    found = set()
+    for result in report.objects(None, sh.result):
+        name = str(report.value(result, sh.sourceConstraintComponent)).rsplit("#", 1)[1].removesuffix("ConstraintComponent")
+        path = str(report.value(result, sh.resultPath)).rsplit("/", 1)[1]
+        found.add((str(report.value(result, sh.focusNode)), path, name[0].lower() + name[1:]))
+    return found
+
+
+@pytest.mark.parametrize("suffix", [".nt", ".ttl"])
+def test_the_results_are_those_of_pyshacl(tmp_path: Path, suffix: str) -> None:
+    shapes, data = write(tmp_path, suffix)
+    assert is_rdf_data([shapes], data)
+    parts, diagnostics = compile_for_rdf([shapes], data)
+    assert not [item for item in diagnostics if item.severity == "warning" and item.code.startswith("FKG3")], diagnostics
+    [(kind, pack, table)] = parts
+    assert kind == "http://ex/Node"
+    found, focus = violations(pack, table), table.texts(FOCUS)
+    names = [tuple(rule.name.split(".")[1:3]) for rule in pack.manifest.rules]
+    ours = {(focus[row], *names[rule]) for rule, row in zip(found.rule.tolist(), found.row.tolist(), strict=True)}
+    assert ours == by_pyshacl(shapes, data)
+    assert len(ours) > 8
+
+
+def test_violations_are_what_evaluate_counts(tmp_path: Path) -> None:
+    shapes, data = write(tmp_path, ".nt")
+    [(_, pack, table)] = compile_for_rdf([shapes], data)[0]
+    found = violations(pack, table)
+    counts = np.bincount(found.rule, minlength=len(pack.manifest.rules))
+    assert counts.tolist() == [rule.violated for rule in evaluate(pack, table).rules]
+    assert found.to_json(pack, table)[0]["row"] >= 1
+
+
+def test_a_broken_line_is_told_with_its_number(tmp_path: Path) -> None:
+    data = tmp_path / "data.nt"
+    data.write_text('<http://ex/a> <http://ex/p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\nrubbish here .\n', encoding="utf-8")
+    found, problems = read_subjects(data, ["http://ex/p"], {})
+    assert found is None
+    assert (problems[0].code, problems[0].span.line) == ("FKG320", 2)
+
+
+def test_numbers_that_xml_schema_does_not_write_are_none(tmp_path: Path) -> None:
+    data = tmp_path / "data.nt"
+    texts = ["1_0", " 1", "nan", "1e3", "0x1", "+1.5", ".5", "1.", "1-2"]
+    lines = (f'<http://ex/s{i}> <http://ex/p> "{text}"^^<http://www.w3.org/2001/XMLSchema#double> .\n' for i, text in enumerate(texts))
+    data.write_text("".join(lines), encoding="utf-8")
+    found, _ = read_subjects(data, ["http://ex/p"], {"http://ex/p": "http://www.w3.org/2001/XMLSchema#double"})
+    assert found is not None
+    part = class_table(found, "", np.arange(len(texts)), "t")
+    known = ~np.isnan(part.table.numbers("p"))
+    assert [text for text, is_known in zip(texts, known.tolist(), strict=True) if is_known] == ["1e3", "+1.5", ".5", "1."]
+
+
+def test_eval_takes_an_rdf_file_where_there_are_shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shapes, data = write(tmp_path, ".nt")
+    assert not is_rdf_data([data], data)
+    with pytest.raises(SystemExit) as ended:
+        run(["eval", str(shapes), str(data), "--json"])
+    assert ended.value.code in (0, None)
+    assert '"class": "http://ex/Node"' in capsys.readouterr().out
