@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from fedkg.pack import Source
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
-from fedkg_compiler.binding.staged import refuse
-from fedkg_compiler.syntax.tree import Load
+from fedkg_compiler.ontology.places import point
+from fedkg_compiler.syntax.tree import Load, Word
+
+
+def query_loads(paths: Sequence[Path]) -> list[Load]:
+    """Query files that are given by themselves, as a rule file would name them."""
+    places = [(str(path), point(str(path))) for path in paths]
+    return [Load(span=place, what="queries", path=Word(span=place, text=text)) for text, place in places]
 
 
 def bind_queries(loads: Sequence[Load], sources: Sources, outcome: Outcome) -> None:
-    """Bind all queries."""
-    for load in loads:
-        refuse("queries", load.path.span, sources.problems)
+    """Bind every query that `queries` statements name: rows, placements and diagnostics go where they belong."""
+    if not loads or sources.graph is None:
+        return
+    from fedkg_compiler.sparql.bind import QueryBinder
+    from fedkg_compiler.sparql.files import read_queries
+    from fedkg_compiler.sparql.observed import Observations
+
+    queries = read_queries(loads, sources)
+    observations = Observations(sources=sources, span=loads[0].span)
+    QueryBinder(sources.graph, observations, outcome).bind(queries)
+    outcome.sources += [
+        Source(name=query.file.replace("\\", "/").rsplit("/", 1)[-1], kind="query", sha256=query.sha256) for query in queries
+    ]

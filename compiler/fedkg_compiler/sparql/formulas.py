@@ -1,0 +1,155 @@
+"""Formulas put together: negation pushed inwards, constants folded, and what it takes that one is true for certain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from fedkg.pack import (
+    And,
+    AtLeast,
+    Call,
+    CategoryIs,
+    Choose,
+    ClassIn,
+    Coalesce,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Negate,
+    Not,
+    Or,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Temporal,
+    Term,
+    Until,
+)
+from fedkg_compiler.passes.fold import joined
+
+Truth = Formula | bool
+"""A formula, or what is true or false whatever the table shows. What can never be true is False."""
+
+
+def all_of(parts: Iterable[Truth]) -> Truth:
+    """The conjunction."""
+    return joined(parts, And, neutral=True)
+
+
+def any_of(parts: Iterable[Truth]) -> Truth:
+    """The disjunction."""
+    return joined(parts, Or, neutral=False)
+
+
+def opposite(formula: Formula) -> Formula:
+    """The negation, pushed inwards: comparisons turn round, so that a limit stays a limit. Unknown stays unknown."""
+    match formula:
+        case Compare():
+            if formula.tolerance is None:
+                turned = {"le": "lt", "lt": "le", "eq": "ne", "ne": "eq"}[formula.op]
+                swap = formula.op in ("le", "lt")
+                left, right = (formula.right, formula.left) if swap else (formula.left, formula.right)
+                return Compare.model_construct(op=turned, left=left, right=right, tolerance=None, scale=formula.scale)
+            return Not(arg=formula)
+        case And():
+            return Or(args=tuple(opposite(arg) for arg in formula.args))
+        case Or():
+            return And(args=tuple(opposite(arg) for arg in formula.args))
+        case Not():
+            return formula.arg
+        case _:
+            return Not(arg=formula)
+
+
+def strict_slots(formula: Formula) -> frozenset[int]:
+    """The slots without whose value the formula is never true."""
+    match formula:
+        case Compare():
+            return needed(formula.left) | needed(formula.right)
+        case CategoryIs() | Known():
+            return frozenset({formula.slot})
+        case And():
+            return frozenset().union(*(strict_slots(arg) for arg in formula.args))
+        case Or():
+            return frozenset.intersection(*(strict_slots(arg) for arg in formula.args))
+        case Not(arg=CategoryIs() as atom):
+            return frozenset({atom.slot})
+        case _:
+            return frozenset()
+
+
+def needed(term: Term) -> frozenset[int]:
+    """The slots without which a term has no value."""
+    match term:
+        case Slot():
+            return frozenset({term.index})
+        case Sum() | Product() | Call():
+            return frozenset().union(*(needed(arg) for arg in term.args))
+        case Negate():
+            return needed(term.arg)
+        case Quotient():
+            return needed(term.numerator) | needed(term.denominator)
+        case Power():
+            return needed(term.base)
+        case _:
+            return frozenset()
+
+
+def certainly(formula: Formula) -> Formula:
+    """A formula that is true where this one is, and false (never unknown) elsewhere."""
+    match formula:
+        case Compare():
+            both = all_of([known(formula.left), known(formula.right), formula])
+        case CategoryIs():
+            both = all_of([Known(slot=formula.slot), formula])
+        case Not(arg=CategoryIs() as atom):
+            both = all_of([Known(slot=atom.slot), formula])
+        case And():
+            both = all_of(certainly(arg) for arg in formula.args)
+        case Or():
+            both = any_of(certainly(arg) for arg in formula.args)
+        case AtLeast():
+            return AtLeast(count=formula.count, members=formula.members, arg=certainly(formula.arg))
+        case Not(arg=AtLeast() as inner):
+            return Not(arg=certainly(inner))
+        case Known() | Not() | Implies() | ClassIn() | Temporal() | Until() | Initially():
+            return formula
+        case _:
+            assert_never(formula)
+    assert not isinstance(both, bool)
+    return both
+
+
+def known(term: Term) -> Truth:
+    """The formula that says whether a term has a value; a division by zero apart, which has none."""
+    match term:
+        case Slot():
+            return Known(slot=term.index)
+        case Param():
+            return True
+        case Sum() | Product() | Call():
+            return all_of(known(arg) for arg in term.args)
+        case Negate():
+            return known(term.arg)
+        case Quotient():
+            return all_of([known(term.numerator), known(term.denominator)])
+        case Power():
+            return known(term.base)
+        case Coalesce():
+            return any_of(known(arg) for arg in term.args)
+        case Choose():
+            yes, no = certainly(term.condition), certainly(opposite(term.condition))
+            return any_of([all_of([yes, known(term.then)]), all_of([no, known(term.otherwise)])])
+        case Reduce():
+            inner = known(term.arg)
+            if term.op in ("sum", "count") and (term.skip or inner is True):
+                return True
+            return any_of([inner if isinstance(inner, bool) else AtLeast(count=None, members=term.members, arg=inner)])
+    assert_never(term)

@@ -1,0 +1,296 @@
+"""Resolved expressions become formulas and terms, once for all rows of a part.
+
+``holds(expr)`` is a formula that is true where the expression is true, ``fails(expr)`` one that is true where it is false. Neither is true
+where the expression is an error, as FILTER has it; where a value is missing from the table both are unknown.
+
+Letter: P rows of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
+from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.ontology.standard import XSD
+from fedkg_compiler.ontology.terms import Literal, local_name
+from fedkg_compiler.sparql import members
+from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_static
+from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, opposite
+from fedkg_compiler.sparql.numbers import Float, Number, arithmetic, in_one_unit, unknown_term
+from fedkg_compiler.sparql.parts import Part
+from fedkg_compiler.sparql.reading import Lowering, category, fixed_number, seen_number, slot_of, text_of, texts_of
+from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.sparql.tree import Aggregate, Const, Exists, Expr, Op, Var
+
+COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "sameterm"})
+_HOLDS: dict[str, Callable[[Float, Float], NDArray[np.bool_]]] = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+_TURNED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "sameterm": "!="}
+_ROUND = {"abs": "abs", "ceil": "ceil", "floor": "floor"}
+_NUMERIC_CASTS = frozenset(XSD + name for name in ("double", "decimal", "float"))
+
+
+def holds(expr: Expr, part: Part, state: Lowering) -> Truth:
+    """The formula that is true where the expression is."""
+    return _truth(expr, part, state, wanted=True)
+
+
+def fails(expr: Expr, part: Part, state: Lowering) -> Truth:
+    """The formula that is true where the expression is false."""
+    return _truth(expr, part, state, wanted=False)
+
+
+def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
+    if isinstance(expr, Never):
+        state.lost += 1
+        return False
+    if isinstance(expr, Within):
+        found = members.within(expr, part, state)
+        return found if wanted != expr.negated else _none(found)
+    if isinstance(expr, Reduced) and expr.op == "any":
+        found = members.some(expr, part, state)
+        return found if wanted else _none(found)
+    if isinstance(expr, Const) or is_static(expr):
+        return _static_truth(expr, part, state, wanted=wanted)
+    if isinstance(expr, Op) and expr.name in _CONNECTIVES:
+        return _connective(expr, part, state, wanted=wanted)
+    if isinstance(expr, Op) and expr.name in COMPARISONS:
+        return _comparison(expr.name if wanted else _TURNED[expr.name], expr, part, state)
+    if isinstance(expr, Op) and expr.name in ("bound", "isnumeric", "isliteral"):
+        there = _bound(expr.args[0], part, state)
+        return there if wanted else _none(there)
+    if isinstance(expr, Op) and expr.name in ("isiri", "isuri", "isblank") and isinstance(expr.args[0], Seen):
+        return not wanted
+    number = number_term(expr, part, state)
+    if number is None:
+        return False
+    zero = Number(at=expr.at, values=np.zeros(part.rows.count))
+    return _compared("!=" if wanted else "=", number, zero, part, state)
+
+
+_CONNECTIVES = frozenset({"&&", "||", "!", "if"})
+
+
+def _connective(expr: Op, part: Part, state: Lowering, *, wanted: bool) -> Truth:
+    match expr.name:
+        case "!":
+            return _truth(expr.args[0], part, state, wanted=not wanted)
+        case "&&" | "||":
+            parts = [_truth(arg, part, state, wanted=wanted) for arg in expr.args]
+            return all_of(parts) if (expr.name == "&&") == wanted else any_of(parts)
+        case _:
+            condition, then, otherwise = expr.args
+            first = all_of([_truth(condition, part, state, wanted=True), _truth(then, part, state, wanted=wanted)])
+            second = all_of([_truth(condition, part, state, wanted=False), _truth(otherwise, part, state, wanted=wanted)])
+            return any_of([first, second])
+
+
+def _none(found: Truth) -> Truth:
+    """Negation of something that is never an error."""
+    if isinstance(found, bool):
+        return not found
+    return opposite(certainly(found))
+
+
+def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
+    """What a static expression says in all rows of the part."""
+    if isinstance(expr, Const):
+        if expr.kind == "boolean":
+            return (expr.text == "true") == wanted
+        name = None
+    else:
+        name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
+    number = number_term(expr, part, state) if name is None else None
+    if number is not None and number.values is not None:
+        return bool((number.values[0] != 0) == wanted) if number.values.size else False
+    kind = ("none", "") if name is None else part.kind(name)
+    if kind[0] in ("true", "false"):
+        return (kind[0] == "true") == wanted
+    column = None if name is None else part.answers(name)
+    if kind[0] in ("number", "text") and column:
+        truths = {bool(term.value) for term in column if isinstance(term, Literal)}
+        if len(truths) == 1:
+            return truths.pop() == wanted
+        raise SparqlProblem("FKG343", expr.at, "a number stands for a truth value here", "compare it: ?x != 0")
+    state.lost += 1
+    return False
+
+
+def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
+    op = "=" if op == "sameterm" else op
+    left, right = expr.args
+    for seen, other in ((left, right), (right, left)):
+        target = text_of(seen)
+        if target is not None and (texts := texts_of(other, part)) is not None:
+            if op not in ("=", "!="):
+                raise SparqlProblem("FKG343", expr.at, "texts of a column have no order here", "compare them with = or !=")
+            return category(target, texts, part, state, negated=op == "!=")
+        if isinstance(seen, Const) and seen.kind == "boolean":
+            if op not in ("=", "!="):
+                raise SparqlProblem("FKG343", expr.at, "true and false have no order here", "compare them with = or !=")
+            return _truth(other, part, state, wanted=(seen.text == "true") == (op == "="))
+    a, b = number_term(left, part, state), number_term(right, part, state)
+    if a is None or b is None:
+        return False
+    return _compared(op, a, b, part, state)
+
+
+def _compared(op: str, a: Number, b: Number, part: Part, state: Lowering) -> Truth:
+    _tell_units(a, b, part)
+    a, b = in_one_unit(a, b, "compared with", part.rows)
+    unit = a.unit or b.unit
+    if a.values is not None and b.values is not None:
+        same = _HOLDS[op](a.values, b.values)
+        if same.all() or not same.any():
+            return bool(same.all())
+    state.compared.add(unit.step().text if unit is not None else "")
+    return compare({"=": "=="}.get(op, op), a.as_term(part.rows), b.as_term(part.rows), None, part.rows)
+
+
+def _tell_units(a: Number, b: Number, part: Part) -> None:
+    """A column whose unit nobody tells is in that of the quantity which it is compared with."""
+    for one, other in ((a, b), (b, a)):
+        if one.columns is not None and one.unit is None and other.unit is not None and other.values is not None:
+            sources = part.frame.batch.observations.sources
+            sources.book.tell_unit([one.columns], other.unit, part.frame.batch.queries[0].span(one.at), sources.problems)
+
+
+def _bound(expr: Expr, part: Part, state: Lowering) -> Truth:
+    """Whether an expression has a value."""
+    if isinstance(expr, Never):
+        return False
+    if isinstance(expr, Seen):
+        slot = slot_of(expr, part, state, mode=state.modes.get(expr.name, "number"))
+        return False if slot is None else Known(slot=slot.index)
+    number = number_term(expr, part, state)
+    if number is None:
+        return False
+    return True if number.term is None else known(number.term)
+
+
+# ---- numbers
+
+
+def number_term(expr: Expr, part: Part, state: Lowering) -> Number | None:
+    """The numeric value of an expression; None where it never has one."""
+    if isinstance(expr, Never):
+        state.lost += 1
+        return None
+    if isinstance(expr, Seen):
+        found = seen_number(expr, part, state)
+        state.lost += found is None
+        return found
+    if isinstance(expr, Reduced):
+        return members.reduced(expr, part, state)
+    if isinstance(expr, Const) or is_static(expr):
+        return fixed_number(expr, part, state)
+    if isinstance(expr, Within | Exists | Aggregate | Var):
+        raise SparqlProblem("FKG343", expr.at, "this is true or false, and a number is asked for")
+    assert isinstance(expr, Op)
+    return _operation(expr, part, state)
+
+
+def _operation(expr: Op, part: Part, state: Lowering) -> Number | None:
+    name = expr.name
+    if name == "if":
+        return _choose(expr, part, state)
+    if name == "call":
+        return _cast(expr, part, state)
+    values = [number_term(arg, part, state) for arg in expr.args if name in _NUMERIC]
+    if name == "coalesce":
+        return _coalesce([value for value in values if value is not None], expr, part)
+    if name not in _NUMERIC:
+        shown = "a comparison" if name in COMPARISONS else f"{name.upper()}()" if name.isalpha() else f"`{name}`"
+        raise SparqlProblem("FKG343", expr.at, f"no formula has {shown} of an observed value", "compute it in the data, as a column")
+    known_values = [value for value in values if value is not None]
+    if len(known_values) < len(values):
+        return None
+    first = known_values[0]
+    if name in ("+", "-", "*", "/"):
+        return arithmetic(name, first, known_values[1], expr.at, part.rows)
+    term = first.as_term(part.rows)
+    if name == "neg":
+        return Number(at=expr.at, term=Negate(arg=term), unit=first.unit)
+    if name == "round":
+        return Number(at=expr.at, term=_round(term, part), unit=first.unit)
+    call = Call.model_validate({"function": _ROUND[name], "args": (term,)})
+    return Number(at=expr.at, term=call, unit=first.unit)
+
+
+_NUMERIC = frozenset({"+", "-", "*", "/", "neg", "abs", "ceil", "floor", "round", "coalesce"})
+
+
+def _round(term: Term, part: Part) -> Term:
+    """Halves go up, as XPath has it: 2.5 to 3, and -2.5 to -2."""
+    floor = Call(function="floor", args=(term,))
+    half = part.rows.param(np.array(0.5))
+    rest = Number(at=(0, 0), term=floor)
+    gap = arithmetic("-", Number(at=(0, 0), term=term), rest, (0, 0), part.rows).as_term(part.rows)
+    up = compare(">=", gap, half, None, part.rows)
+    return Choose(condition=up, then=Call(function="ceil", args=(term,)), otherwise=floor)
+
+
+def _choose(expr: Op, part: Part, state: Lowering) -> Number | None:
+    before = state.lost
+    yes = holds(expr.args[0], part, state)
+    whole = state.lost == before
+    then = None if yes is False else number_term(expr.args[1], part, state)
+    no: Truth = not yes if isinstance(yes, bool) and whole else fails(expr.args[0], part, state)
+    otherwise = None if no is False else number_term(expr.args[2], part, state)
+    if yes is True:
+        return then
+    if no is True:
+        return otherwise
+    one = unknown_term(part.rows) if then is None else then.as_term(part.rows)
+    other = unknown_term(part.rows) if otherwise is None else otherwise.as_term(part.rows)
+    unit = then.unit if then is not None else otherwise.unit if otherwise is not None else None
+    if isinstance(yes, bool):
+        if isinstance(no, bool):
+            return None
+        return Number(at=expr.at, term=Choose(condition=no, then=other, otherwise=unknown_term(part.rows)), unit=unit)
+    if not whole:
+        other = unknown_term(part.rows) if isinstance(no, bool) else Choose(condition=no, then=other, otherwise=unknown_term(part.rows))
+    return Number(at=expr.at, term=Choose(condition=yes, then=one, otherwise=other), unit=unit)
+
+
+def _coalesce(values: list[Number], expr: Op, part: Part) -> Number | None:
+    if not values:
+        return None
+    for i, value in enumerate(values):
+        if value.values is not None:
+            values = values[: i + 1]
+            break
+    if len(values) == 1:
+        return values[0]
+    for i in range(1, len(values)):
+        values[i] = in_one_unit(values[0], values[i], "put in place of", part.rows)[1]
+    unit = next((value.unit for value in values if value.unit is not None), None)
+    return Number(at=expr.at, term=Coalesce(args=tuple(value.as_term(part.rows) for value in values)), unit=unit)
+
+
+def _cast(expr: Op, part: Part, state: Lowering) -> Number | None:
+    function = expr.args[0]
+    iri = part.frame.batch.queries[0].value(function)[1:-1] if isinstance(function, Const) else ""
+    if iri in _NUMERIC_CASTS and len(expr.args) == 2:
+        return number_term(expr.args[1], part, state)
+    if iri == XSD + "integer" and len(expr.args) == 2:
+        value = number_term(expr.args[1], part, state)
+        if value is None:
+            return None
+        term = value.as_term(part.rows)
+        up = compare(">=", term, part.rows.param(np.array(0.0)), None, part.rows)
+        cut = Choose(condition=up, then=Call(function="floor", args=(term,)), otherwise=Call(function="ceil", args=(term,)))
+        return Number(at=expr.at, term=cut, unit=value.unit)
+    raise SparqlProblem(
+        "FKG343", expr.at, f"no formula has {local_name(iri)}() of an observed value", "compute it in the data, as a column"
+    )

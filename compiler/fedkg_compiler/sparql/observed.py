@@ -1,0 +1,126 @@
+"""What a query reads from the table: which of its properties are observed, for which entities, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from fedkg_compiler.binding.environment import Cell
+from fedkg_compiler.binding.names import DeclaredSignal
+from fedkg_compiler.binding.observed import observed_place, signal_of
+from fedkg_compiler.binding.places import Sources, plain_place
+from fedkg_compiler.binding.reading import NOWHERE, Place
+from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.standard import FKG, RDFS, SOSA
+from fedkg_compiler.ontology.terms import Iri, local_name
+from fedkg_compiler.sparql.tree import Const, Values, Var
+
+_CANDIDATES = f"""SELECT DISTINCT ?p WHERE {{
+  {{ ?s <{SOSA}observes> ?p . FILTER(EXISTS {{ ?s <{FKG}column> ?c }} || EXISTS {{ ?p <{FKG}column> ?c }}) }}
+  UNION {{ ?s <{SOSA}observes> ?o ; <{FKG}column> ?c . ?o a ?p }}
+  UNION {{ ?p <{FKG}column> ?c }}
+}}"""
+
+_KEYED = f"""SELECT DISTINCT ?e WHERE {{ {{ ?e <{FKG}keyColumn> ?k }} UNION {{ ?e a ?c . ?c <{FKG}keyColumn> ?k }} }}"""
+
+
+@dataclass(slots=True, kw_only=True)
+class Observations:
+    """The observed side of a compilation, asked of graph and declarations once."""
+
+    sources: Sources
+    span: Span
+    _signals: dict[str, DeclaredSignal | None] = field(default_factory=dict)
+    _entities: dict[str, list[str]] = field(default_factory=dict)
+    _places: dict[tuple[str, str], Place | None] = field(default_factory=dict)
+    _own: dict[str, frozenset[str]] = field(default_factory=dict)
+    _all: dict[str, frozenset[str]] = field(default_factory=dict)
+    _shared: dict[str, Place | None] = field(default_factory=dict)
+    _every: tuple[str, ...] | None = None
+
+    def signal(self, iri: str) -> DeclaredSignal | None:
+        """The signal behind a property; None for a static one."""
+        if iri not in self._signals:
+            self._signals[iri] = signal_of(iri, self.sources, self.span)
+        return self._signals[iri]
+
+    def every(self) -> tuple[str, ...]:
+        """All observed properties, sorted."""
+        if self._every is None:
+            declared = {signal.property for signal in self.sources.names.signals.values() if signal.property is not None}
+            graph = self.sources.graph
+            rows = [] if graph is None else graph.answers(_CANDIDATES)
+            found = declared | {term.value for (term,) in rows if isinstance(term, Iri) and not term.value.startswith("_:")}
+            self._every = tuple(sorted(iri for iri in found if self.signal(iri) is not None))
+        return self._every
+
+    def is_rows(self, class_iri: str) -> bool:
+        """Whether the table rows are members of a class."""
+        rows = self.sources.names.rows_class
+        if rows is None or self.sources.graph is None:
+            return False
+        return rows == class_iri or Iri(class_iri) in self.sources.graph.values_of(rows, RDFS + "subClassOf")
+
+    def of_rows(self, iri: str) -> bool:
+        """Whether a property is one of the table rows themselves: no entity of the graph has a column for it."""
+        signal = self.signal(iri)
+        return signal is not None and (not signal.family or not self.entities(iri)) and (bool(signal.column) or self._plain(signal))
+
+    def _plain(self, signal: DeclaredSignal) -> bool:
+        facts = self.sources.columns_of(signal.property or "", None)
+        return not facts or any(fact.entity is None for fact in facts)
+
+    def entities(self, iri: str) -> list[str]:
+        """The entities for which a property stands in the table, sorted."""
+        if iri not in self._entities:
+            self._entities[iri] = self._find_entities(iri)
+        return self._entities[iri]
+
+    def _find_entities(self, iri: str) -> list[str]:
+        signal, graph = self.signal(iri), self.sources.graph
+        if signal is None or graph is None:
+            return []
+        facts = self.sources.columns_of(iri, None)
+        own = {fact.entity for fact in facts if fact.entity is not None}
+        attached = graph.answers(f"SELECT DISTINCT ?e WHERE {{ ?e <{iri}> ?n . ?n <{FKG}column> ?c }}")
+        own |= {term.value for (term,) in attached if isinstance(term, Iri)}
+        found = set(own)
+        if signal.column or any(fact.entity is None for fact in facts) or (not facts and signal.family):
+            found |= {term.value for (term,) in graph.answers(_KEYED) if isinstance(term, Iri)}
+        self._own[iri] = frozenset(own)
+        self._all[iri] = frozenset(found)
+        return sorted(entity for entity in found if not entity.startswith("_:"))
+
+    def among(self, variable: Var, properties: Sequence[str]) -> Values:
+        """The entities that have a column for any of some properties, as values of a variable."""
+        entities = sorted({entity for iri in properties for entity in self.entities(iri)})
+        rows = tuple((Const(at=variable.at, token=-1, kind="iri", text=f"<{entity}>"),) for entity in entities)
+        return Values(at=variable.at, variables=(variable,), rows=rows)
+
+    def place(self, iri: str, entity: str) -> Place | None:
+        """Where a property of an entity stands, `entity` "" for that of the table rows; None where it does not."""
+        key = iri, entity
+        if key not in self._places:
+            self._places[key] = self._find(iri, entity)
+        return self._places[key]
+
+    def _find(self, iri: str, entity: str) -> Place | None:
+        signal, graph = self.signal(iri), self.sources.graph
+        if signal is None or graph is None:
+            return None
+        if not entity:
+            place = plain_place(replace(signal, family=""), self.sources, self.span)
+            return None if place == NOWHERE else place
+        self.entities(iri)
+        if entity not in self._all[iri]:
+            return None
+        if entity in self._own[iri]:
+            return self._read(iri, entity)
+        if iri not in self._shared:  # one column for all, whose rows a key tells apart
+            self._shared[iri] = self._read(iri, entity)
+        shared = self._shared[iri]
+        return None if shared is None else replace(shared, key=graph.key_of(entity))
+
+    def _read(self, iri: str, entity: str) -> Place | None:
+        place = observed_place(iri, Cell(text=local_name(entity), iri=entity), self.sources, self.span)
+        return None if place == NOWHERE else place

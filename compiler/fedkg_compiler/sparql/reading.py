@@ -1,0 +1,224 @@
+"""What is read from the table, and what the graph knows, as slots and parameters of a part.
+
+Letter: P rows of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedkg.pack import CategoryIs, Not, Slot
+from fedkg.units.text import parse_unit
+from fedkg.units.unit import Unit
+from fedkg_compiler.binding.book import BookColumn
+from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
+from fedkg_compiler.sparql.branches import Seen
+from fedkg_compiler.sparql.formulas import Truth
+from fedkg_compiler.sparql.frames import Answer, number_of
+from fedkg_compiler.sparql.numbers import Number, spoken
+from fedkg_compiler.sparql.parts import Part
+from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
+from fedkg_compiler.sparql.tree import Const, Expr, Op, Var
+
+
+@dataclass(slots=True, kw_only=True)
+class Lowering:
+    """What the lowering of one part finds out on its way.
+
+    Attributes:
+        compared: texts of the units in which comparisons are made. lost: whether something can never be true nor false.
+        modes: whether each observed variable is read as a number or as a category.
+    """
+
+    compared: set[str] = field(default_factory=set)
+    lost: int = 0
+    modes: dict[str, str] = field(default_factory=dict)
+
+
+# ---- texts
+
+
+def text_of(expr: Expr) -> Seen | None:
+    """The observed variable whose text an expression is."""
+    if isinstance(expr, Op) and expr.name == "str":
+        return text_of(expr.args[0])
+    return expr if isinstance(expr, Seen) else None
+
+
+def texts_of(expr: Expr, part: Part) -> tuple[str, ...] | None:
+    """The text or the name of the entity in each row; None where the value is something else."""
+    if isinstance(expr, Const):
+        if expr.kind not in ("string", "iri"):
+            return None
+        terms = [_constant(expr, query) for query in part.frame.batch.queries]
+        found = tuple(terms[q] for q in part.frame.query[part.at].tolist())
+        return None if any(term is None for term in found) else tuple(term or "" for term in found)
+    name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
+    column = None if name is None else part.answers(name)
+    if not column or name is None or part.kind(name)[0] not in ("text", "iri"):
+        return None
+    return tuple(_text(term, part) for term in column)
+
+
+def _text(term: Answer, part: Part) -> str:
+    return category_text(term.value, part) if isinstance(term, Iri) else term.lexical if isinstance(term, Literal) else ""
+
+
+def _constant(expr: Const, query: QueryText) -> str | None:
+    text = query.value(expr)
+    if expr.kind == "iri":
+        return local_name(text[1:-1])
+    return plain_text(text)
+
+
+def plain_text(written: str) -> str | None:
+    """The text of a string literal; None where a datatype makes it a number."""
+    quote = written[:3] if written[:3] in ('"""', "'''") else written[:1]
+    end = written.rfind(quote)
+    datatype = written[end + len(quote) :]
+    if datatype.startswith("^^") and not datatype.endswith("#string>"):
+        return None
+    return written[len(quote) : end].encode("raw_unicode_escape").decode("unicode_escape") if "\\" in written else written[len(quote) : end]
+
+
+def category_text(iri: str, part: Part) -> str:
+    """What stands in a table for an entity: its key value, else its name."""
+    graph = part.graph
+    key = None if iri.startswith("_:") else graph.key_of(iri)
+    return key[1] if key else graph.label_of(iri)
+
+
+def category(seen: Seen, texts: tuple[str, ...], part: Part, state: Lowering, *, negated: bool) -> Truth:
+    """``?grade = "A"``: the column has categories."""
+    slot = slot_of(seen, part, state, mode="category")
+    if slot is None:
+        return False
+    columns = part.rows.slots[slot.index].columns
+    book = part.frame.batch.observations.sources.book
+    for column, text in set(zip(columns.tolist(), texts, strict=True)):
+        book.say(column, text)
+    atom = CategoryIs(slot=slot.index, param=part.rows.codes(columns, texts))
+    return Not(arg=atom) if negated else atom
+
+
+# ---- what is read
+
+
+def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str) -> Slot | None:
+    """The slot of an observed variable; None where the table has nothing in these rows."""
+    here, at = part, np.arange(part.at.shape[0])
+    while seen.name not in here.frame.readings:
+        if here.outer is None or here.owner is None:
+            raise AssertionError(f"?{seen.name} is read nowhere")
+        at = here.owner[at]
+        here = here.outer
+    found = here.place(seen.name)
+    if found is None:
+        return None
+    places, which = found
+    which = which[at]
+    before = state.modes.setdefault(seen.name, mode)
+    if before != mode:
+        raise SparqlProblem("FKG343", seen.at, "this is a number in one place and a text in another", "compare it with one of them")
+    ids = np.array([place.column for place in places], dtype=np.int64)
+    if mode == "category":
+        ids = np.array([_category_column(int(i), seen, part) for i in ids], dtype=np.int64)
+    columns = ids[which]
+    role = places[int(which[0])].role if which.size else "input"
+    if mode == "category" and role == "output":
+        raise SparqlProblem("FKG343", seen.at, "an output with numbers is compared with a text", "declare it as a label")
+    return part.rows.slot((seen.name, mode), columns, np.zeros_like(columns), role)
+
+
+def _category_column(column: int, seen: Seen, part: Part) -> int:
+    book = part.frame.batch.observations.sources.book
+    entry = book.columns[column]
+    if entry.type == "category":
+        return column
+    if entry.unit is not None or entry.span is not None:
+        raise SparqlProblem("FKG343", seen.at, f"`{entry.name}` is a number, and is compared with a text", "compare it with a number")
+    return book.column(BookColumn(name=entry.name, source=entry.source, type="category"))
+
+
+def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
+    """An observed variable as a number in the unit in which it is spoken of; None where the table has nothing."""
+    slot = slot_of(seen, part, state, mode="number")
+    if slot is None:
+        return None
+    here = part
+    while seen.name not in here.frame.readings:
+        assert here.outer is not None
+        here = here.outer
+    found = here.place(seen.name)
+    assert found is not None
+    place = found[0][int(found[1][0])]
+    book = part.frame.batch.observations.sources.book
+    columns = part.rows.slots[slot.index].columns
+    unit = place.spoken
+    if unit is None and columns.size:
+        unit = book.columns[int(columns[0])].unit
+        stored = unit
+    else:
+        stored = place.stored
+    return Number(at=seen.at, term=spoken(slot, stored, unit, part.rows), unit=unit, columns=columns if unit is None else None)
+
+
+def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
+    """The number that a static expression is in each row."""
+    if isinstance(expr, Const):
+        if expr.kind == "iri":
+            return _of_column([Iri(query.value(expr)[1:-1]) for query in part.frame.batch.queries], expr, part, state, by_query=True)
+        values = [_written(query.value(expr), expr) for query in part.frame.batch.queries]
+        numbers = np.array(values, dtype=np.float64)[part.frame.query[part.at]]
+        if np.isnan(numbers).any():
+            state.lost += 1
+            return None
+        return Number(at=expr.at, values=numbers)
+    name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
+    column = None if name is None else part.answers(name)
+    if column is None:
+        if isinstance(expr, Var):
+            raise SparqlProblem("FKG343", expr.at, f"?{expr.name} stands for a table row, and a number is asked for")
+        raise AssertionError("a static expression was not asked of the graph")
+    return _of_column(column, expr, part, state)
+
+
+def _of_column(column: Sequence[Answer], expr: Expr, part: Part, state: Lowering, *, by_query: bool = False) -> Number | None:
+    """The numbers of a column, [P] or with `by_query` one for each query."""
+    graph = part.graph
+    cells = list(column)
+    if by_query:
+        cells = [cells[q] for q in part.frame.query[part.at].tolist()]
+    known_cells: dict[object, Quantity | float | None] = {}
+    unit: Unit | None = None
+    values = np.empty(len(cells), dtype=np.float64)
+    for i, term in enumerate(cells):
+        if term not in known_cells:
+            known_cells[term] = number_of(term, graph)
+        number = known_cells[term]
+        if number is None:
+            state.lost += 1
+            return None
+        values[i] = number.value if isinstance(number, Quantity) else number
+    first = known_cells[cells[0]] if cells else None
+    if isinstance(first, Quantity):
+        found = parse_unit(first.unit)
+        if not isinstance(found, Unit):
+            raise SparqlProblem("FKG347", expr.at, f"the graph gives a value in `{first.unit}`, which is no known unit")
+        unit = found
+    return Number(at=expr.at, values=values, unit=unit)
+
+
+def _written(text: str, expr: Const) -> float:
+    """The number that a constant is; NaN for a text."""
+    if expr.kind == "number":
+        return float(text)
+    if '"^^<' in text or "'^^<" in text:
+        try:
+            return float(text.split(text[0])[1])
+        except ValueError:
+            return float("nan")
+    return float("nan")

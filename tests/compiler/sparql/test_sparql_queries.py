@@ -1,0 +1,204 @@
+"""Violation queries: what they become, what is said of them, and that they share banks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sparql_cases import HEAD, PREFIX, compiled, matrix, sensors
+
+from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.pack import Pack
+from fedkg_compiler import compile_rules
+from fedkg_compiler.diagnostics.codes import CODES
+from fedkg_compiler.sparql.files import rule_name
+
+COLUMNS = [("m1", "t"), ("m2", "t"), ("m1", "f"), ("m2", "f"), ("m1", "g")]
+GRAPH = (
+    HEAD
+    + sensors(COLUMNS)
+    + """
+p:m1 a p:Mill ; p:max 60 ; p:into p:v1 . p:m2 a p:Mill ; p:max 65.5 ; p:into p:v1 . p:m3 a p:Mill ; p:max 1 ; p:into p:v2 .
+p:v1 a p:Vessel ; p:cap 10 . p:v2 a p:Vessel ; p:cap 5 ."""
+)
+
+
+def said(folder: Path, query: str, graph: str = GRAPH, rules: str = "") -> tuple[Pack | None, dict[str, str]]:
+    pack, diagnostics = compiled(folder, graph, query, rules)
+    return pack, {
+        item.code: f"{item.span.line}:{item.span.column} {item.message}" for item in diagnostics if not item.code.startswith("FKG5")
+    }
+
+
+def test_a_limit_is_a_comparison_like_that_of_a_rule(tmp_path: Path) -> None:
+    pack, _ = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:max ?x ; p:t ?v . FILTER(?v > ?x) }")
+    assert pack is not None
+    (bank,) = pack.banks
+    assert bank.skeleton.model_dump_json() == (
+        '{"kind":"compare","op":"le","left":{"kind":"slot","index":0,"role":"input"},"right":{"kind":"param","index":0},'
+        '"tolerance":null,"scale":1}'
+    )
+    assert bank.params[:, 0].tolist() == [60.0, 65.5]
+    assert [pack.manifest.entities[i] for i in bank.entity] == ["m1", "m2"]
+    (rule,) = pack.manifest.rules
+    assert (rule.name, rule.file, rule.line) == ("q", "q.rq", 1)
+    assert [(item.part, item.where, item.rule) for item in pack.manifest.placements] == [("q", "rows", "q")]
+    assert ("query", "q.rq") in {(source.kind, source.name) for source in pack.manifest.provenance.sources}
+
+
+def test_a_missing_value_is_unknown_and_no_violation(tmp_path: Path) -> None:
+    pack, _ = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:max ?x ; p:t ?v . FILTER(?v > ?x) }")
+    assert pack is not None
+    values = evaluate_bank(pack.banks[0], matrix(pack, {("m1", "t"): [61.0, None, 60.0], ("m2", "t"): [0.0, None, None]}, 3))
+    assert values.violated.tolist() == [[True, False], [False, False], [False, False]]
+    assert values.unknown.tolist() == [[False, False], [True, True], [False, True]]
+
+
+def test_queries_of_one_shape_are_one_bank(tmp_path: Path) -> None:
+    (tmp_path / "legacy").mkdir()
+    for i in range(30):
+        body = f"SELECT ?x WHERE {{ p:m{i % 2 + 1} p:t ?x . FILTER(?x > {i}.5 || ?x < -{i}) }}"
+        (tmp_path / "legacy" / f"limit {i:02d}.rq").write_text(PREFIX + body, encoding="utf-8")
+    (tmp_path / "g.ttl").write_text(GRAPH, encoding="utf-8")
+    (tmp_path / "r.fkg").write_text('queries "legacy/*.rq"\n', encoding="utf-8")
+    pack = compile_rules([tmp_path / "r.fkg", tmp_path / "g.ttl"]).pack
+    assert pack is not None
+    (bank,) = pack.banks
+    assert (bank.rows, len(pack.manifest.rules)) == (30, 30)
+    assert pack.manifest.rules[7].name == "limit_07"
+    assert sorted(bank.params[:, 2].tolist()) == sorted(
+        [-float(i) for i in range(30)] if bank.params[:, 2].min() < 0 else [i + 0.5 for i in range(30)]
+    )
+    assert set(np.unique(bank.slots).tolist()) == {0, 1}
+    again = compile_rules([*sorted((tmp_path / "legacy").glob("*.rq"), reverse=True), tmp_path / "g.ttl"]).pack
+    assert again is not None
+    assert [bank.params.tolist() for bank in again.banks] == [bank.params.tolist()]
+
+
+def test_leading_comments_are_options(tmp_path: Path) -> None:
+    text = (
+        "# written in 2009\n# title: Stay below.\n# kind: capacity\n# weight: 2\n# hard\n" + PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 3) }"
+    )
+    pack, found = said(tmp_path, text)
+    assert pack is not None
+    (rule,) = pack.manifest.rules
+    assert (rule.title, rule.kind, rule.weight, rule.hard, found) == ("Stay below.", "capacity", 2.0, True, {})
+    _, found = said(tmp_path, "# kind: heavy\n# weight: -1\n" + PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 3) }")
+    assert found["FKG349"].startswith("2:1") or found["FKG349"].startswith("1:1")
+
+
+def test_the_first_comment_is_the_title(tmp_path: Path) -> None:
+    pack, _ = said(tmp_path, "# Not too hot.\n" + PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 3) }")
+    assert pack is not None
+    assert pack.manifest.rules[0].title == "Not too hot."
+
+
+def test_static_queries_are_answered_now(tmp_path: Path) -> None:
+    pack, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:max ?x FILTER(?x < 62) }")
+    assert found["FKG348"] == "2:1 the graph has 2 violations of `q`: m1; m3"
+    assert pack is not None
+    (placed,) = pack.manifest.placements
+    assert (placed.where, placed.conforms, pack.rows) == ("graph", False, 0)
+    pack, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill FILTER NOT EXISTS { ?m p:max ?x } }")
+    assert found == {}
+    assert pack is not None
+    assert pack.manifest.placements[0].conforms is True
+
+
+def test_units_of_quantities_are_those_of_the_column(tmp_path: Path) -> None:
+    graph = GRAPH.replace('fkg:column "m1.t"', 'fkg:column "m1.t" ; qudt:unit unit:DEG_C') + (
+        "p:m1 p:hot p:q1 . p:q1 qudt:numericValue 333.15 ; qudt:unit unit:K ."
+    )
+    pack, _ = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:hot ?q ; p:t ?v FILTER(?v > ?q) }", graph)
+    assert pack is not None
+    assert pack.banks[0].params[0, 0] == pytest.approx(60.0)
+    _, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:hot ?q ; p:t ?v FILTER(?v > ?q) }", graph.replace("unit:K .", "unit:BAR ."))
+    assert found["FKG347"] == "2:52 `bar` cannot be compared with `degC`"
+
+
+def test_declared_signals_are_spoken_of_in_their_unit(tmp_path: Path) -> None:
+    graph = GRAPH.replace('fkg:column "m1.t"', 'fkg:column "m1.t" ; qudt:unit unit:DEG_F')
+    rules = "prefix p: <https://example.org/plant#>\nsignal heat(?m) is p:t in degC\n"
+    pack, _ = said(tmp_path, PREFIX + "ASK { p:m1 p:t ?v FILTER(?v > 100) }", graph, rules)
+    assert pack is not None
+    violated = evaluate_bank(pack.banks[0], matrix(pack, {("m1", "t"): [211.0, 213.0]}, 2)).violated
+    assert violated.tolist() == [[False], [True]]
+
+
+def test_table_rows_are_members_of_a_class(tmp_path: Path) -> None:
+    graph = HEAD + 'p:Part a rdfs:Class . p:w a sosa:ObservableProperty ; fkg:column "w" . p:Part p:max 7 .'
+    rules = "prefix p: <https://example.org/plant#>\nrows are p:Part\n"
+    pack, _ = said(tmp_path, PREFIX + "SELECT ?x WHERE { ?x a p:Part ; p:w ?w . p:Part p:max ?max FILTER(?w > ?max) }", graph, rules)
+    assert pack is not None
+    assert [column.source for column in pack.manifest.contract.columns] == ["w"]
+    assert pack.banks[0].params[0, 0] == 7.0
+
+
+def test_observations_of_sosa_are_read_as_what_they_say(tmp_path: Path) -> None:
+    query = PREFIX + (
+        "PREFIX sosa: <http://www.w3.org/ns/sosa/> SELECT ?m WHERE { ?o a sosa:Observation ; sosa:observedProperty p:t ;"
+        " sosa:hasFeatureOfInterest ?m ; sosa:hasSimpleResult ?v . ?m p:max ?x FILTER(?v > ?x) }"
+    )
+    pack, _ = said(tmp_path, query)
+    assert pack is not None
+    assert pack.banks[0].params[:, 0].tolist() == [60.0, 65.5]
+    pack, _ = said(
+        tmp_path,
+        query.replace("sosa:hasFeatureOfInterest ?m", "sosa:madeBySensor ?s").replace("?m p:max ?x", "?s sosa:isHostedBy ?m . ?m p:max ?x"),
+    )
+    assert pack is not None
+    assert pack.rows == 2
+
+
+REFUSED = [
+    ("CONSTRUCT { ?m a p:X } WHERE { ?m p:t ?v }", "FKG342", "2:1"),
+    ("SELECT ?m WHERE { ?m p:t ?v FILTER ?v > 3 }", "FKG341", "2:36"),
+    ('SELECT ?m WHERE { ?m p:t ?v FILTER(regex(str(?v), "6")) }', "FKG343", "2:36"),
+    ("SELECT ?m WHERE { ?m (p:into|p:t)* ?v FILTER(?v > 3) }", "FKG344", "2:22"),
+    ("SELECT ?v WHERE { ?m p:t ?v } GROUP BY ?v", "FKG351", "2:40"),
+    ("SELECT (SUM(DISTINCT ?v) AS ?s) WHERE { ?m p:t ?v } HAVING (?s > 3)", "FKG351", "2:9"),
+    ("SELECT ?m WHERE { ?m p:t ?v FILTER(?v > RAND()) }", "FKG353", "2:41"),
+    ("SELECT ?m WHERE { GRAPH ?g { ?m p:t ?v } }", "FKG354", "2:19"),
+    ("SELECT ?m WHERE { ?m p:t ?v } OFFSET 3", "FKG353", "2:31"),
+    ("SELECT ?m WHERE { ?m p:g ?v FILTER(?v = 'A' && ?v > 3) }", "FKG343", "2:48"),
+    ("SELECT ?m WHERE { ?m q:t ?v FILTER(?v > 3) }", "FKG110", "2:22"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "place"), REFUSED, ids=[f"{code}-{i}" for i, (_, code, _) in enumerate(REFUSED)])
+def test_what_cannot_be_split_is_refused_at_its_place(tmp_path: Path, body: str, code: str, place: str) -> None:
+    pack, found = said(tmp_path, PREFIX + body)
+    assert pack is None
+    assert found[code].startswith(place), found
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    (tmp_path / "r.fkg").write_text('queries "legacy/*.rq"\nqueries "no.rq"\n', encoding="utf-8")
+    found = [item for item in compile_rules([tmp_path / "r.fkg"]).diagnostics if item.code == "FKG340"]
+    assert [item.span.line for item in found] == [1, 2]
+
+
+def test_a_query_that_fits_nothing_is_said(tmp_path: Path) -> None:
+    _, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Vessel ; p:t ?v FILTER(?v > 3) }")
+    assert "holds for nothing" in found["FKG350"]
+    _, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m a p:Mill ; p:t ?v FILTER(?v > 3) }")
+    assert found["FKG345"].endswith("m3 has no column for what is read here: nothing is checked there")
+
+
+def test_rows_of_different_entities_never_meet(tmp_path: Path) -> None:
+    graph = HEAD + (
+        'p:K a rdfs:Class ; fkg:keyColumn "k" . p:a a p:K ; p:next p:b . p:b a p:K . p:t a sosa:ObservableProperty ; fkg:column "t" .'
+    )
+    _, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:next ?n ; p:t ?v . ?n p:t ?w FILTER(?v > ?w) }", graph)
+    assert "different rows of the table" in found["FKG346"]
+    _, found = said(tmp_path, PREFIX + "SELECT ?m WHERE { ?m p:next ?n ; p:t ?v FILTER NOT EXISTS { ?n p:t ?w FILTER(?w > ?v) } }", graph)
+    assert found["FKG346"].startswith("2:")
+
+
+def test_names_are_those_of_rules() -> None:
+    assert [rule_name(stem) for stem in ("a b", "12-x", "ok", "--")] == ["a_b", "q_12_x", "ok", "query"]
+
+
+def test_every_code_has_its_page() -> None:
+    assert all(f"FKG{number}" in CODES for number in range(340, 355))

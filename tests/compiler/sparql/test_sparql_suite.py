@@ -1,0 +1,47 @@
+"""The W3C suite: every query of it agrees with the store, or is refused with a reason; the list in the docs is up to date."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from shared import SHARED, needs_shared
+from sparql_suite import Outcome, run_suite
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sparql.md"
+START, END = "<!-- suite -->\n", "<!-- end of suite -->\n"
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """The list as it stands in the docs."""
+    count = Counter(item.where for item in outcomes)
+    lines = [
+        f"{len(outcomes)} queries: {count['rows']} become rows, {count['graph']} are answered by the graph,",
+        f"{count['refused']} are refused.\n",
+        "| folder | rows | graph | refused |",
+        "|---|---|---|---|",
+    ]
+    for folder in sorted({item.folder for item in outcomes}):
+        names = {
+            where: [item.name for item in outcomes if (item.folder, item.where) == (folder, where)]
+            for where in ("rows", "graph", "refused")
+        }
+        lines.append(f"| {folder} | {', '.join(names['rows'])} | {', '.join(names['graph'])} | {', '.join(names['refused'])} |")
+    lines += ["", "| refused | why |", "|---|---|"]
+    lines += [f"| {item.folder}/{item.name} | {item.reason.replace('|', chr(92) + '|')} |" for item in outcomes if item.where == "refused"]
+    return "\n".join(lines) + "\n"
+
+
+@needs_shared
+@pytest.mark.slow
+def test_the_suite_agrees_and_the_page_lists_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = table(run_suite(SHARED / "ontologies" / "sparql11-test-suite", tmp_path, monkeypatch))
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(START)
+    _, _, after = rest.partition(END)
+    if os.environ.get("FEDKG_REWRITE"):
+        PAGE.write_text(before + START + text + END + after, encoding="utf-8")
+        return
+    assert page == before + START + text + END + after
