@@ -1,0 +1,194 @@
+"""Where rules meet: rows that are about the same table rows and read the same variables, place by place.
+
+A *place* is one choice of table rows (by their key columns) and the rows in force there that hang together through the variables they
+read. Places that are equal but for their names are looked at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg_compiler.reason.bounds import Bounds
+from fedkg_compiler.reason.rows import Keys, RowTable
+
+MOST_PLACES, WIDEST = 100_000, 300
+"""So many choices of table rows, and so many rows at one place, are looked at; where more hang together through a variable that very many
+rows read, the place is cut there."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """Rows that meet.
+
+    Attributes:
+        keys: the table rows they are about. rows: their numbers, in the order of the rules.
+        names: what all places that are equal to this one are about. alike: how many those are.
+        cut: whether rows beyond `WIDEST` were left out. linear: there are more, and all are linear.
+    """
+
+    keys: Keys
+    rows: tuple[int, ...]
+    names: list[str] = field(default_factory=list)
+    alike: list[tuple[int, ...]] = field(default_factory=list)
+    cut: bool = False
+    linear: bool = False
+
+
+def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
+    """The distinct places at which rows meet that intervals do not decide, and how many places were left out."""
+    general = np.flatnonzero(~bounds.plain & ~bounds.dead).tolist()
+    if not general:
+        return [], 0
+    tight = _tight_rows(table, bounds)
+    found: dict[Hashable, Place] = {}
+    left_out = seen = 0
+    reads = table.all_reads(general)
+    for group in _components(general, reads):
+        by_keys: dict[Keys, list[int]] = defaultdict(list)
+        for row in group:
+            by_keys[table.keysets[int(table.keyset[row])]].append(row)
+        for keys in _contexts(list(by_keys)):
+            seen += 1
+            if seen > MOST_PLACES:
+                left_out += 1
+                continue
+            here = [row for part in _subsets(keys) for row in by_keys.get(part, ())]
+            whole = len(here) == len(group) <= WIDEST
+            for rows, cut in [(here, False)] if whole else _split(here, reads, bounds.linear):
+                place = _with_bounds(table, rows, reads, keys, tight)
+                place.cut, place.linear = cut, not cut and len(rows) > WIDEST
+                first = found.setdefault(_fingerprint(table, place), place)
+                first.names.append(_name(table, rows, keys))
+                first.alike.append(place.rows)
+    return list(found.values()), left_out
+
+
+def _tight_rows(table: RowTable, bounds: Bounds) -> dict[tuple[int, Keys], set[int]]:
+    """The rows with the tightest bounds of each variable, for each selection of table rows."""
+    ends = bounds.ends.take(bounds.plain[bounds.ends.row])
+    if not ends.row.size:
+        return {}
+    groups = (ends.variable * (len(table.keysets) + 1) + table.keyset[ends.row]) * 2 + (ends.sign > 0)
+    order = np.lexsort((ends.row, ~ends.strict, ends.value, groups))
+    _, first = np.unique(groups[order], return_index=True)
+    found: dict[tuple[int, Keys], set[int]] = defaultdict(set)
+    for i in order[first].tolist():
+        found[int(ends.variable[i]), table.keysets[int(table.keyset[ends.row[i]])]].add(int(ends.row[i]))
+    return found
+
+
+def _components(rows: Sequence[int], reads: Mapping[int, set[int]]) -> list[list[int]]:
+    parent: dict[int, int] = {}
+
+    def root(variable: int) -> int:
+        top = variable
+        while parent.setdefault(top, top) != top:
+            top = parent[top]
+        while parent[variable] != top:
+            parent[variable], variable = top, parent[variable]
+        return top
+
+    for row in rows:
+        first, *others = reads[row] or {-1 - row}
+        for other in others:
+            parent[root(other)] = root(first)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        groups[root(next(iter(reads[row] or {-1 - row})))].append(row)
+    return list(groups.values())
+
+
+def _split(rows: list[int], reads: Mapping[int, set[int]], linear: NDArray[np.bool_]) -> Iterator[tuple[list[int], bool]]:
+    """The parts of a place that do not meet; a part that is too wide is cut at the variables that most rows read."""
+    for group in _components(rows, reads):
+        if len(group) <= WIDEST or linear[group].all():
+            yield group, False
+            continue
+        degree: dict[int, int] = defaultdict(int)
+        for row in group:
+            for variable in reads[row]:
+                degree[variable] += 1
+        hubs = {variable for variable, rows_of in degree.items() if rows_of > WIDEST // 10}
+        for part in _components(group, {row: reads[row] - hubs for row in group}):
+            yield part[:WIDEST], True
+
+
+def _contexts(keysets: Sequence[Keys]) -> list[Keys]:
+    """The choices of table rows that must be looked at: every selection, joined with those of other columns that go with it."""
+    if len(keysets) == 1:
+        return list(keysets)
+    by_columns: dict[tuple[int, ...], list[Keys]] = defaultdict(list)
+    for keys in keysets:
+        by_columns[tuple(column for column, _ in keys)].append(keys)
+    contexts: list[Keys] = [()]
+    for columns in sorted(by_columns, key=lambda columns: (-len(columns), columns)):
+        joined: dict[Keys, None] = {}
+        met: set[Keys] = set()
+        indexed: dict[tuple[int, ...], dict[Keys, list[Keys]]] = {}
+        for context in contexts:
+            known = dict(context)
+            shared = tuple(column for column in columns if column in known)
+            if shared not in indexed:
+                indexed[shared] = defaultdict(list)
+                for keys in by_columns[columns]:
+                    indexed[shared][tuple(pair for pair in keys if pair[0] in shared)].append(keys)
+            matching = indexed[shared].get(tuple((column, known[column]) for column in shared), [])
+            met.update(matching)
+            joined.update({tuple(sorted({**known, **dict(keys)}.items())): None for keys in matching} or {context: None})
+        joined.update({keys: None for keys in by_columns[columns] if keys not in met})
+        contexts = list(joined)
+        if len(contexts) > 2 * MOST_PLACES:
+            break
+    return list(dict.fromkeys([*contexts, *sorted(keysets)]))
+
+
+def _subsets(keys: Keys) -> Iterator[Keys]:
+    for size in range(len(keys) + 1):
+        yield from combinations(keys, size)
+
+
+def _with_bounds(
+    table: RowTable, rows: list[int], reads: Mapping[int, set[int]], keys: Keys, tight: Mapping[tuple[int, Keys], set[int]]
+) -> Place:
+    """The place of these rows, with the bounds on what they read."""
+    variables: set[int] = set().union(*(reads[row] for row in rows))
+    bounding = {row for variable in variables for part in _subsets(keys) for row in tight.get((variable, part), ())}
+    everything = sorted({*rows, *bounding}, key=lambda row: (int(table.rule[row]), row))
+    return Place(keys=keys, rows=tuple(everything))
+
+
+def _name(table: RowTable, rows: Sequence[int], keys: Keys) -> str:
+    names = list(dict.fromkeys(name for row in rows if (name := table.pack.manifest.entities[int(table.entity[row])])))
+    return table.keys_name(keys) or (names[0] if names else "")
+
+
+def _fingerprint(table: RowTable, place: Place) -> Hashable:
+    """Equal for places that are equal but for the names of what they read."""
+    local: dict[int, int] = {}
+    parts: list[Hashable] = []
+
+    def name(variable: int) -> int:
+        return local.setdefault(variable, len(local))
+
+    for row in place.rows:
+        bank = int(table.bank[row])
+        index = int(row - table.starts[bank])
+        parts.append((int(table.rule[row]), bank))
+        for number, readers in table.readers[bank].items():
+            where = slice(index, index + 1) if number < 0 else table.members(bank, number, index)
+            used = list(readers.used)
+            parts.append(tuple(name(variable) for variable in readers.variables[where][:, used].ravel().tolist()))
+            parts.append((readers.shifts[where][:, used].tobytes(), readers.params[where].tobytes()))
+            if number >= 0:
+                parts.append(table.member_sizes(bank, number, index))
+    fixed = {table.variables.place(0, column)[0]: code for column, code in place.keys}
+    for variable in local:
+        entry = table.variables.items[variable]
+        parts.append((entry.type, entry.span, entry.codes, fixed.get(variable)))
+    return tuple(parts)

@@ -1,0 +1,45 @@
+"""All that reasoning has to say of a compilation, as diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fedkg.pack import Pack
+from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.reason.coverage import uncovered
+from fedkg_compiler.reason.run import reason
+from fedkg_compiler.reason.say import diagnostics_of
+
+MOST = 40
+"""Findings of one code that are told."""
+
+
+def reason_about(pack: Pack, names: Names, sources: Sources, files: Sequence[Path]) -> list[Diagnostic]:
+    """Warnings and notes on what the rules mean together, and on what they leave out.
+
+    Args:
+        files: shapes and queries, to name the files in which rules stand that no rule file has.
+    """
+    places = {entry.rule.name.text: entry.rule.name.span for entry in names.rules}
+    paths = {path.name: str(path) for path in files}
+    for record in pack.manifest.rules:
+        if record.name not in places and record.file:
+            line = max(1, record.line)
+            places[record.name] = Span(file=paths.get(record.file, record.file), line=line, column=1, end_line=line, end_column=2)
+    return [*_the_first(diagnostics_of(pack, reason(pack), places)), *uncovered(pack, names, sources)]
+
+
+def _the_first(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The findings, of each code no more than people read; the last of those says how many there are besides."""
+    kept: list[Diagnostic] = []
+    for code in dict.fromkeys(item.code for item in found):
+        alike = [item for item in found if item.code == code]
+        kept += alike[:MOST]
+        if len(alike) > MOST:
+            rest = f"; so it is with {len(alike) - MOST} more"
+            kept[-1] = replace(kept[-1], message=kept[-1].message + rest)
+    return kept

@@ -1,0 +1,82 @@
+"""A formula turned so that `not` is gone, and what stands at the top of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from fedkg.pack import And, Call, Coalesce, Compare, Formula, Implies, Initially, Known, Negate, Not, Or, Power, Quotient, Reduce, Temporal
+from fedkg.pack.walk import everywhere
+
+_FLIPPED: dict[str, Literal["le", "lt", "eq", "ne"]] = {"le": "lt", "lt": "le", "eq": "ne", "ne": "eq"}
+
+
+def at_any_step(formula: Formula, starts_now: Callable[[Temporal], bool] = lambda _: True) -> Formula:
+    """What the formula says of a single step: a rule holds at every step anyway, so `always` at its top goes.
+
+    `starts_now`: whether a window begins at the step itself. One that begins later says nothing of the first steps of a trace.
+    """
+    while isinstance(formula, Temporal) and formula.op in ("always", "historically") and starts_now(formula):
+        formula = formula.arg
+    return formula
+
+
+def negated(compare: Compare) -> Compare:
+    """The comparison that holds exactly where this one fails: not (a <= b + t) is b < a - t."""
+    if compare.op in ("eq", "ne"):
+        return compare.model_copy(update={"op": _FLIPPED[compare.op]})
+    tolerance = None if compare.tolerance is None else Negate(arg=compare.tolerance)
+    return Compare(op=_FLIPPED[compare.op], left=compare.right, right=compare.left, tolerance=tolerance, scale=compare.scale)
+
+
+def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formula, bool]]:
+    """The parts that must all hold, each as it stands (True) or denied (False)."""
+    if isinstance(formula, Not):
+        yield from conjunction(formula.arg, not positive)
+    elif isinstance(formula, And if positive else Or):
+        for arg in formula.args:
+            yield from conjunction(arg, positive)
+    elif isinstance(formula, Implies) and not positive:
+        yield from conjunction(formula.antecedent)
+        yield from conjunction(formula.consequent, False)
+    elif positive and isinstance(formula, Temporal) and formula.op in ("always", "historically"):
+        yield from conjunction(formula.arg)
+    else:
+        yield formula, positive
+
+
+def comparisons(formula: Formula) -> tuple[Compare, ...] | None:
+    """The comparisons of which the formula is the conjunction at any step, or None where it is something else.
+
+    That of windows at its top which begin at the step itself: see `at_any_step`.
+    """
+    parts = []
+    for part, positive in conjunction(at_any_step(formula)):
+        if not isinstance(part, Compare):
+            return None
+        compare = part if positive else negated(part)
+        if compare.op == "ne":
+            return None
+        parts.append(compare)
+    return tuple(parts)
+
+
+def implications(formula: Formula) -> tuple[Implies, ...]:
+    """The `if ... then ...` parts that stand at the top of a rule."""
+    top = at_any_step(formula)
+    if isinstance(top, Initially):
+        top = top.arg
+    return tuple(part for part, positive in conjunction(top) if positive and isinstance(part, Implies))
+
+
+def sure(formula: Formula) -> bool:
+    """Whether the formula has a truth value wherever all that it reads is known: it divides by nothing, and takes no root."""
+    return not any(
+        isinstance(part, Quotient | Power | Reduce) or (isinstance(part, Call) and part.function in ("log", "sqrt", "tan"))
+        for _, part in everywhere(formula)
+    )
+
+
+def looks_for_gaps(formula: Formula) -> bool:
+    """Whether a missing value can decide the formula: it asks what is known, or passes over what is not."""
+    return any(isinstance(part, Known | Coalesce) or (isinstance(part, Reduce) and part.skip) for _, part in everywhere(formula))

@@ -1,0 +1,199 @@
+"""Questions about a few bound rows, put to the solver z3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import z3
+
+from fedkg.pack import Formula
+from fedkg.pack.walk import is_temporal
+from fedkg_compiler.reason.budget import STUCK_MS, Budget
+from fedkg_compiler.reason.rows import Keys, RowTable
+from fedkg_compiler.reason.shape import at_any_step
+from fedkg_compiler.reason.translate import NOW, Step, TooLarge, Translator, all_of, number_of
+from fedkg_compiler.reason.verdict import Reading, Witness
+
+Answer = Literal["yes", "no", "unknown"]
+STEPS = 16
+"""At most so many steps of a trace are looked at."""
+Z3 = Any
+"""z3 has no types."""
+
+
+class Solver:
+    """Rows that hold together, and questions about them.
+
+    Every row is an assumption that a question may take or leave. Declared spans hold, unless `spans` is False or they are widened.
+    """
+
+    def __init__(
+        self,
+        table: RowTable,
+        rows: Sequence[int],
+        budget: Budget,
+        *,
+        keys: Keys = (),
+        lenient: float = 0.0,
+        spans: bool = True,
+        width: float = 0.0,
+        whole: bool = False,
+        taken: Sequence[int] | None = None,
+    ) -> None:
+        """`taken`: which of the rows may be assumed, all by default.
+
+        `whole`: an `always` at the top of a rule is part of the question, not left out as what a rule means anyway.
+        """
+        self.table, self.rows, self.budget, self.keys = table, tuple(rows), budget, keys
+        self.spans, self.width, self.whole = spans, width, whole
+        self.translator = Translator(table, rows, lenient=lenient)
+        self.solver = z3.Solver()
+        self.rows = self.rows if taken is None else tuple(taken)
+        self.taken = {row: z3.Bool(f"row{row}") for row in self.rows}
+        self._said = 0
+        self._steps = self._written = 0
+        self._bundle: tuple[tuple[int, ...], Z3] = ((), None)
+        try:
+            self._add_rows()
+        except TooLarge:
+            self.too_large = True
+        else:
+            self.too_large = False
+
+    @property
+    def weakened(self) -> bool:
+        """Whether a formula was weakened: then only "no" is an answer to rely on."""
+        return self.translator.weakened
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the assignment behind a "yes" is a trace that the interpreter agrees on.
+
+        Nothing was weakened, no `always` at the top of a rule was left out, and no step lies just anywhere.
+        """
+        whole = self.whole or all(self._now(row) is self.table.skeleton(row) for row in self.rows)
+        return whole and not self.weakened and all(anchor == 0 for _, (anchor, _) in self.translator.copies)
+
+    def ask(self, rows: Sequence[int], *more: Z3) -> Answer:
+        """Whether something satisfies these rows and the further conditions together."""
+        steps = self.budget.steps()
+        if self.too_large or steps <= 0:
+            return "unknown"
+        self._say_background()
+        self.solver.set("rlimit", steps, "timeout", STUCK_MS)
+        answer = self._check([*self._literals(rows), *more])
+        before, self._steps = self._steps, self._counted()
+        self.budget.spend(self._steps - before)
+        written, self._written = self._written, self.translator.parts
+        self.budget.write(self._written - written)
+        return "yes" if answer == z3.sat else "no" if answer == z3.unsat else "unknown"
+
+    def core(self, rows: Sequence[int], *more: Z3) -> list[int]:
+        """A minimal set among these rows that nothing satisfies together with the further conditions, which nothing satisfies with all.
+
+        Rows that stand late are left out first.
+        """
+        bundled, self._bundle = self._bundle, ((), None)
+        kept = self._named(rows) if self.ask(rows, *more) == "no" else list(rows)
+        for row in reversed(list(kept)):
+            fewer = [other for other in kept if other != row]
+            if row in kept and self.ask(fewer, *more) == "no":
+                kept = self._named(fewer)
+        self._bundle = bundled
+        return kept
+
+    def bundle(self, rows: Sequence[int]) -> None:
+        """From now on these rows are assumed through one literal wherever they are asked about together: that is much faster."""
+        literal = z3.Bool(f"bundle{len(rows)}")
+        self.solver.add(*(z3.Implies(literal, self.taken[row]) for row in rows))
+        self._bundle = (tuple(rows), literal)
+
+    def _literals(self, rows: Sequence[int]) -> list[Z3]:
+        bundled, literal = self._bundle
+        return [literal] if literal is not None and tuple(rows) == bundled else [self.taken[row] for row in rows]
+
+    def _check(self, assumptions: Sequence[Z3]) -> Z3:
+        """What `Solver.check` does, without looking at the sort of every assumption: there are hundreds of them each time."""
+        array = (z3.Ast * len(assumptions))(*(one.as_ast() for one in assumptions))
+        return z3.CheckSatResult(z3.Z3_solver_check_assumptions(self.solver.ctx.ref(), self.solver.solver, len(assumptions), array))
+
+    def _counted(self) -> int:
+        """The steps that z3 has taken so far."""
+        context, statistics = self.solver.ctx.ref(), self.solver.statistics().stats
+        for place in reversed(range(z3.Z3_stats_size(context, statistics))):
+            if z3.Z3_stats_get_key(context, statistics, place) == "rlimit count":
+                return int(z3.Z3_stats_get_uint_value(context, statistics, place))
+        return self._steps
+
+    def _named(self, rows: Sequence[int]) -> list[int]:
+        """The rows among these that the last "no" was founded on."""
+        asked = {literal.get_id() for literal in self.solver.unsat_core()}
+        return [row for row in rows if self.taken[row].get_id() in asked]
+
+    def part(self, row: int, part: Formula, *, positive: bool = True) -> Z3 | None:
+        """A condition to ask about: that this part of a row certainly holds (or fails) now; None where it is too large."""
+        return self._condition(row, part, positive)
+
+    def violated(self, row: int) -> Z3 | None:
+        """The condition that a row is certainly violated now; None where it is too large."""
+        return self._condition(row, None, False)
+
+    def witness(self) -> Witness:
+        """The assignment behind the last "yes"."""
+        model = self.solver.model()
+        found: dict[tuple[int, int, int], float] = {}
+        for (number, step), variable in self.translator.copies.items():
+            known = self.translator.known.get((number, step))
+            if step[0] != 0 or not all(
+                z3.is_true(model.eval(condition, model_completion=True))
+                for condition in [*([] if known is None else [known]), *self.translator.is_inside(step)]
+            ):
+                continue
+            value = _float(model.eval(variable, model_completion=True))
+            for view, column, shift in self.table.variables.items[number].readings:
+                found[step[1], view, column] = value + shift
+        for moment in {0, *(moment for moment, _, _ in found)}:
+            found.update({(moment, 0, column): float(code) for column, code in self.keys})
+        return Witness(tuple(sorted(Reading(step, view, column, value) for (step, view, column), value in found.items())))
+
+    def _condition(self, row: int, part: Formula | None, positive: bool) -> Z3 | None:
+        try:
+            return self.translator.row(row, positive=positive, part=part)
+        except TooLarge:
+            return None
+
+    def _add_rows(self) -> None:
+        now = {row: self._now(row) for row in self.rows}
+        for row in self.rows:
+            self.solver.add(z3.Implies(self.taken[row], self.translator.row(row, part=now[row])))
+        for column, code in self.keys:
+            number, _ = self.table.variables.place(0, column)
+            self.solver.add(self.translator.variable(number, NOW) == code)
+        plain = [row for row in self.rows if not is_temporal(now[row])]
+        steps: list[Step] = sorted({step for _, step in self.translator.copies} - {NOW})[:STEPS]
+        for step in steps:
+            for row in plain:
+                self.solver.add(z3.Implies(self.taken[row], self.translator.row(row, step, part=now[row])))
+
+    def _now(self, row: int) -> Formula:
+        skeleton = self.table.skeleton(row)
+        return skeleton if self.whole else at_any_step(skeleton, lambda window: self.table.param(row, window.low) == 0)
+
+    def _say_background(self) -> None:
+        """Types and spans of the variables that have been met since the last question."""
+        met = len(self.translator.copies)
+        if met != self._said:
+            self.solver.add(*self.translator.background(self._said, spans=self.spans, width=self.width))
+            self._said = met
+
+
+def _float(value: Z3) -> float:
+    if z3.is_int_value(value):
+        return float(value.as_long())
+    if z3.is_algebraic_value(value):
+        value = value.approx(20)
+    return float(value.as_fraction()) if z3.is_rational_value(value) else float("nan")
+
+
+__all__ = ["Answer", "Solver", "all_of", "number_of"]

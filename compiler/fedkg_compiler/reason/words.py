@@ -1,0 +1,277 @@
+"""What a bound row requires, in words: short with signs (``torque >= 70 N.m``), or as a sentence (``torque is at least 70 N.m``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from fedkg.pack import (
+    And,
+    AtLeast,
+    Bank,
+    Call,
+    CategoryIs,
+    Choose,
+    ClassIn,
+    Coalesce,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    MemberTable,
+    Negate,
+    Not,
+    Or,
+    Pack,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Temporal,
+    Term,
+    Until,
+)
+from fedkg.pack.walk import ROWS, everywhere
+
+SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
+SPOKEN = {
+    "le": ("is at most", "is at least"),
+    "lt": ("is below", "is above"),
+    "eq": ("equals", "equals"),
+    "ne": ("differs from", "differs from"),
+}
+LOOSE, PRODUCT, TIGHT = range(3)
+UNSPOKEN = ("probability", "1")
+"""Units that say nothing behind a number."""
+FEW = 3
+"""So many members are named."""
+DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def clause(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str:
+    """What a bound row, or a part of its formula, asks for, with signs: ``if speed > 2000 rpm then failure >= 0.5``."""
+    return _at(pack, bank, row, spoken=False).formula(bank.skeleton if part is None else part, outer=True)
+
+
+def sentence(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str:
+    """The same as a sentence without its end: ``whenever speed is above 2000 rpm, failure is at least 0.5``."""
+    return _at(pack, bank, row, spoken=True).formula(bank.skeleton if part is None else part, outer=True)
+
+
+def plain_number(value: float) -> str:
+    """A number without the noise of conversions: ``70``, ``0.1``."""
+    return f"{value:.12g}"
+
+
+def _at(pack: Pack, bank: Bank, row: int, *, spoken: bool) -> _Speaker:
+    return _Speaker(pack=pack, bank=bank, table=ROWS, row=row, unit=pack.manifest.units[int(bank.unit[row])], spoken=spoken)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Speaker:
+    """Speaks of one row of a bank or of a member table."""
+
+    pack: Pack
+    bank: Bank
+    table: int
+    row: int
+    unit: str
+    spoken: bool
+
+    @property
+    def readers(self) -> Bank | MemberTable:
+        return self.bank if self.table == ROWS else self.bank.members[self.table]
+
+    def number(self, param: int) -> float:
+        return float(self.readers.params[self.row, param])
+
+    def slot(self, index: int) -> str:
+        contract = self.pack.manifest.contract
+        name = contract.columns[int(self.readers.slots[self.row, index])].name
+        view = contract.views[int(self.readers.views[self.row, index])]
+        if view.kind == "previous":
+            return f"previous {name}"
+        if view.kind == "raised" and view.column is not None:
+            raised = contract.columns[view.column]
+            return f"{name} (with {raised.name} higher by {plain_number(view.delta)}{' ' + raised.unit if raised.unit else ''})"
+        return name
+
+    def members(self, table: int) -> list[_Speaker]:
+        offsets = self.bank.members[table].offsets
+        return [replace(self, table=table, row=member) for member in range(int(offsets[self.row]), int(offsets[self.row + 1]))]
+
+    def formula(self, formula: Formula, *, outer: bool = False) -> str:
+        match formula:
+            case Compare():
+                return self._compare(formula)
+            case ClassIn():
+                return self._class_in(formula)
+            case CategoryIs():
+                column = self.pack.manifest.contract.columns[int(self.readers.slots[self.row, formula.slot])]
+                code = int(self.number(formula.param))
+                return f"{self.slot(formula.slot)} is {column.vocabulary[code] if 0 <= code < len(column.vocabulary) else code}"
+            case Known():
+                return f"{self.slot(formula.slot)} has a value"
+            case Not():
+                return self._denied(formula)
+            case And() | Or():
+                word = " and " if isinstance(formula, And) else " or "
+                text = word.join(self.formula(arg) for arg in formula.args)
+                return text if outer else f"({text})"
+            case Implies():
+                first, then = self.formula(formula.antecedent, outer=True), self.formula(formula.consequent, outer=True)
+                text = f"whenever {first}, then {then}" if self.spoken else f"if {first} then {then}"
+                return text if outer else f"({text})"
+            case AtLeast():
+                return self._at_least(formula)
+            case Temporal():
+                return self._temporal(formula)
+            case Until():
+                return self._until(formula)
+            case Initially():
+                return f"at the first step {self.formula(formula.arg)}"
+            case _:
+                assert_never(formula)
+
+    def _denied(self, formula: Not) -> str:
+        arg = formula.arg
+        if isinstance(arg, CategoryIs):
+            return self.formula(arg).replace(" is ", " is not ", 1)
+        if isinstance(arg, Known):
+            return f"{self.slot(arg.slot)} has no value"
+        return f"not ({self.formula(arg, outer=True)})"
+
+    def _compare(self, atom: Compare) -> str:
+        left, right, way = atom.left, atom.right, 0
+        if _fixed(left) and not _fixed(right):
+            left, right, way = right, left, 1
+        unit = self._unit(left, right)
+        sign = (SPOKEN if self.spoken else SIGNS)[atom.op][way]
+        text = f"{self.term(left, unit)} {sign} {self.term(right, unit)}"
+        if atom.tolerance is None:
+            return text
+        tolerance = self.term(atom.tolerance, self.unit or unit)
+        return f"{text}, give or take {tolerance}" if self.spoken else f"{text} +/- {tolerance}"
+
+    def _unit(self, *sides: Term) -> str:
+        """The unit of numbers that stand alone in a comparison: that of the column beside them, else that of the row's margin."""
+        columns = self.pack.manifest.contract.columns
+        bare = [columns[int(self.readers.slots[self.row, side.index])].unit for side in sides if isinstance(side, Slot)]
+        unit = bare[0] if bare else self.unit
+        return "" if unit in UNSPOKEN else unit
+
+    def _class_in(self, atom: ClassIn) -> str:
+        columns = self.pack.manifest.contract.columns
+        inside = [columns[int(self.readers.slots[self.row, i])] for i in atom.inside]
+        anyone = [columns[int(self.readers.slots[self.row, i])] for i in (*atom.inside, *atom.outside)]
+        label = anyone[0].label if anyone else "the class"
+        return f"{label} is {' or '.join(column.category for column in inside) or 'none of its classes'}"
+
+    def _at_least(self, formula: AtLeast) -> str:
+        members = self.members(formula.members)
+        if not members:
+            return "nothing is asked, as there are no members" if formula.count is None else "members are asked for, and there are none"
+        texts = _some([member.formula(formula.arg, outer=True) for member in members], "; ")
+        size = len(members)
+        much = f"all {size}" if formula.count is None else f"at least {int(self.number(formula.count))} of {size}"
+        return f"{much} of these hold: {texts}" if size > 1 else texts
+
+    def _steps(self, low: int, high: int, *, back: bool) -> str:
+        """``within the next 24 steps (2 h)``."""
+        step = self.pack.manifest.contract.step
+        first, last = (_duration(steps, step) for steps in (low, high))
+        way = "ago" if back else "from now"
+        if high < 0 and low == 0:
+            return f"any time {'before' if back else 'later'}"
+        if high < 0:
+            return f"{first} {'or longer ago' if back else 'from now or later'}"
+        if low == high:
+            return f"{first} {way}" if low else "now"
+        past = "the last" if back else "the next"
+        return f"{past} {last}" if low == 0 else f"{first} to {last} {way}"
+
+    def _temporal(self, formula: Temporal) -> str:
+        back = formula.op in ("historically", "once")
+        low, high = int(self.number(formula.low)), int(self.number(formula.high))
+        when = self._steps(low, high, back=back)
+        arg = self.formula(formula.arg)
+        if low == high:
+            return f"{when} {arg}"
+        if formula.op in ("always", "historically"):
+            return f"at every step of {when} {arg}" if high >= 0 else f"at every step, {when}, {arg}"
+        return f"at some step of {when} {arg}" if high >= 0 else f"at some step, {when}, {arg}"
+
+    def _until(self, formula: Until) -> str:
+        back = formula.op == "since"
+        when = self._steps(int(self.number(formula.low)), int(self.number(formula.high)), back=back)
+        word = "ever since" if back else "until"
+        return f"{self.formula(formula.left)} {word} {self.formula(formula.right)}, which is so within {when}"
+
+    def term(self, term: Term, unit: str = "", around: int = LOOSE) -> str:
+        """A term; a number that stands alone is followed by `unit`."""
+        match term:
+            case Slot():
+                return self.slot(term.index)
+            case Param():
+                return plain_number(self.number(term.index)) + (f" {unit}" if unit else "")
+            case Sum():
+                first, *rest = term.args
+                added = " ".join(self._added(arg) for arg in rest)
+                return _within(f"{self.term(first)} {added}", LOOSE, around)
+            case Product():
+                return _within(" * ".join(self.term(arg, "", PRODUCT) for arg in term.args), PRODUCT, around)
+            case Quotient():
+                return _within(f"{self.term(term.numerator, '', PRODUCT)} / {self.term(term.denominator, '', TIGHT)}", PRODUCT, around)
+            case Negate():
+                return f"-{self.term(term.arg, '', TIGHT)}"
+            case Power():
+                return _within(f"{self.term(term.base, '', TIGHT)}^{plain_number(term.exponent)}", PRODUCT, around)
+            case Call():
+                return f"{term.function}({', '.join(self.term(arg) for arg in term.args)})"
+            case Reduce():
+                return self._reduce(term)
+            case Choose():
+                parts = [self.formula(term.condition, outer=True), self.term(term.then), self.term(term.otherwise)]
+                return f"({parts[1]} where {parts[0]}, else {parts[2]})"
+            case Coalesce():
+                return f"the first known of ({', '.join(self.term(arg) for arg in term.args)})"
+            case _:
+                assert_never(term)
+
+    def _added(self, term: Term) -> str:
+        """A further summand with its sign."""
+        return f"- {self.term(term.arg, '', PRODUCT)}" if isinstance(term, Negate) else f"+ {self.term(term)}"
+
+    def _reduce(self, term: Reduce) -> str:
+        texts = [member.term(term.arg) for member in self.members(term.members)]
+        what = {"sum": "the sum", "mean": "the mean", "min": "the least", "max": "the greatest", "count": "the number"}[term.op]
+        return f"{what} of ({_some(texts, ', ')})" if texts else f"{what} of nothing"
+
+
+def _within(text: str, level: int, around: int) -> str:
+    return text if level >= around else f"({text})"
+
+
+def _fixed(term: Term) -> bool:
+    return not any(isinstance(part, Slot) for _, part in everywhere(term))
+
+
+def _some(texts: Sequence[str], between: str) -> str:
+    more = len(texts) - FEW
+    return between.join(texts[:FEW]) + (f"{between}and {more} more" if more > 0 else "")
+
+
+def _duration(steps: int, step: float | None) -> str:
+    plain = f"{steps} step{'' if steps == 1 else 's'}"
+    if not step or not steps:
+        return plain
+    seconds = steps * step
+    for size, unit in DURATIONS:
+        if seconds >= size and (seconds / size).is_integer():
+            return f"{int(seconds / size)} {unit} ({plain})"
+    return plain
