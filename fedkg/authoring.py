@@ -16,11 +16,16 @@ from fedkg.errors import FedkgError, MissingExtra, UsageError
 from fedkg.nearest import nearest
 
 if TYPE_CHECKING:
+    from fedkg.evaluation.examples import ExampleResult
     from fedkg.pack import Pack
     from fedkg.tables import Table
+    from fedkg_compiler.authoring.fixes import Mended
+    from fedkg_compiler.compilation import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
-    from fedkg_compiler.driver import Compilation
+    from fedkg_compiler.inputs import Inputs
     from fedkg_compiler.ontology.catalog import Catalog
+    from fedkg_compiler.reason.describe import Description
+    from fedkg_compiler.reason.difference import RuleDifference
 
 RULE_SUFFIXES = (".fkg",)
 GRAPH_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml")
@@ -56,23 +61,32 @@ def _compiler(feature: str) -> Iterator[None]:
         raise
 
 
-def check(paths: Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = ()) -> Compilation:
+def check(
+    paths: Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = (), client: str = "", fresh: bool = False
+) -> Compilation:
     """The pack (None when there is an error) and all diagnostics of rule files and RDF graphs, or of one rule text.
+
+    With `client`, a name or an IRI, it is the private pack of that client. What was compiled before is taken as long as nothing has
+    changed, without the examples; `fresh` compiles in any case.
 
     Raises:
         UsageError: when a file does not exist.
         MissingExtra: when the compiler is not installed.
     """
-    files = [_existing(path) for path in (*paths, *graphs)]
+    files = [existing(path) for path in (*paths, *graphs)]
     with _compiler("compiling rules"):
+        count = len(paths)
+        if text is None and not fresh:
+            from fedkg_compiler.cache import compile_cached
+
+            return compile_cached(files[:count], files[count:], client)
         from fedkg_compiler.driver import compile_rules
 
-        count = len(paths)
-        return compile_rules(files[:count], text=text, graphs=files[count:])
+        return compile_rules(files[:count], text=text, graphs=files[count:], client=client)
 
 
 def compile(  # noqa: A001  the public name, fixed
-    paths: str | Path | Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = ()
+    paths: str | Path | Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = (), client: str = ""
 ) -> Pack:
     """The constraint pack of rule files (and RDF graphs among them), or of one rule text.
 
@@ -82,6 +96,7 @@ def compile(  # noqa: A001  the public name, fixed
         paths: one file or several: rule files (`.fkg`) and graphs (`.ttl`, `.nt`, `.rdf`, `.owl`, `.jsonld`).
         text: the rules themselves, in place of files.
         graphs: more graphs that the rules may speak about.
+        client: name or IRI of the client whose private pack is made; "" for the public pack.
 
     Raises:
         CompileError: with every diagnostic of every file.
@@ -91,7 +106,7 @@ def compile(  # noqa: A001  the public name, fixed
         paths = (paths,)
     if not paths and text is None:
         raise UsageError("nothing to compile", help='fedkg.compile("rules.fkg") or fedkg.compile(text="...")')
-    result = check(paths, text=text, graphs=graphs)
+    result = check(paths, text=text, graphs=graphs, client=client)
     texts = {} if text is None else {d.span.file: text for d in result.diagnostics}
     if result.pack is None:
         raise CompileError(result.diagnostics, render(result.diagnostics, texts))
@@ -99,6 +114,25 @@ def compile(  # noqa: A001  the public name, fixed
     if doubts:
         warnings.warn(render(doubts, texts), RuleWarning, stacklevel=2)
     return result.pack
+
+
+def run_examples(
+    paths: Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = ()
+) -> tuple[tuple[ExampleResult, ...], tuple[Diagnostic, ...]]:
+    """What comes out of the examples in rule files, or in one rule text, and what the compiler says of the rules.
+
+    Where the rules have an error, there are no results.
+
+    Raises:
+        UsageError: when a file does not exist.
+        MissingExtra: when the compiler is not installed.
+    """
+    from fedkg.evaluation.examples import run_example
+
+    result = check(paths, text=text, graphs=graphs, fresh=True)
+    if any(item.severity == "error" for item in result.diagnostics):
+        return (), result.diagnostics
+    return tuple(run_example(example) for example in result.examples), result.diagnostics
 
 
 def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None) -> str:
@@ -124,6 +158,35 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
         return {"diagnostics": [to_json(d) for d in diagnostics]}
 
 
+def mend(paths: Sequence[str | Path]) -> Mended:
+    """Rule files with their certain fixes put in (nothing is written), and what is left to say. Raises UsageError, OSError."""
+    files = [existing(path) for path in paths]
+    with _compiler("mending rules"):
+        from fedkg_compiler.authoring.fixes import mend as put_in
+
+        return put_in(files)
+
+
+def watched(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
+    """`check`, and every file that was read for it, the rule files' sheets and graphs too."""
+    with _compiler("compiling rules"):
+        from fedkg_compiler.inputs import recording
+
+        with recording() as inputs:
+            return check(paths), inputs
+
+
+def canonical(body: bytes, name: str) -> tuple[str, str | None, tuple[Diagnostic, ...]]:
+    """The text of a rule file, its canonical form (None where it has syntax errors), and those errors."""
+    with _compiler("formatting rules"):
+        from fedkg_compiler.syntax.printing import canonical as form
+        from fedkg_compiler.syntax.text import decode
+
+        text, problems = decode(body, name)
+        after, more = form(text, name)
+        return text, (None if problems else after), (*problems, *more)
+
+
 def explain(code: str) -> tuple[str, str]:
     """The title and the page of a diagnostic's code. Raises UsageError, with the nearest code, when there is none."""
     with _compiler("explaining codes"):
@@ -135,6 +198,32 @@ def explain(code: str) -> tuple[str, str]:
             hint = f"did you mean {near}?" if near else "`fedkg explain --list` lists all codes"
             raise UsageError(f"there is no code `{code}`", help=hint)
         return CODES[key].title, CODES[key].page
+
+
+def explain_rule(paths: Sequence[str | Path], rule: str, entity: str = "") -> Description:
+    """What a rule of these files (or of a pack) asks for, with examples that the interpreter has confirmed.
+
+    Raises:
+        UsageError: when there is no such rule or entity. CompileError, PackError: when the files are wrong.
+    """
+    from fedkg.evaluation.replay import replay
+
+    pack, _ = load_or_compile(paths)
+    with _compiler("explaining rules"):
+        from fedkg_compiler.reason.describe import describe
+
+        contract = pack.manifest.contract
+        return describe(pack, rule, entity, lambda ref, shown: replay(pack, ref.bank, ref.row, shown.matrix(contract), shown.now))
+
+
+def differences(old: Sequence[str | Path], new: Sequence[str | Path]) -> tuple[RuleDifference, ...]:
+    """What became of each rule between two versions: packs, or rule files with their graphs. Raises CompileError, PackError."""
+    before, _ = load_or_compile(old)
+    after, _ = load_or_compile(new)
+    with _compiler("comparing rules"):
+        from fedkg_compiler.reason.difference import differences as compare
+
+        return compare(before, after)
 
 
 def codes() -> dict[str, str]:
@@ -177,7 +266,7 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
 
     packs = [path for path in paths if not is_authored(path)]
     if len(paths) == 1 and packs:
-        _existing(packs[0])
+        existing(packs[0])
         return load(packs[0]), ()
     if packs:
         raise UsageError(
@@ -190,7 +279,34 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
     return result.pack, result.diagnostics
 
 
-def _existing(path: str | Path) -> Path:
+def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
+    """Whether a file is RDF that shapes among the rules are to be checked on, rather than a graph that stands where a table should."""
+    paths = [Path(path) for path in (*rules, data)]
+    if paths[-1].suffix.lower() not in GRAPH_SUFFIXES or not all(path.is_file() for path in paths):
+        return False
+    with _compiler("reading shapes"):
+        from fedkg_compiler.shacl import holds_shapes
+
+        return any(holds_shapes(path) for path in paths[:-1]) and not holds_shapes(paths[-1])
+
+
+def compile_for_rdf(rules: Sequence[str | Path], data: str | Path) -> tuple[tuple[tuple[str, Pack, Table], ...], tuple[Diagnostic, ...]]:
+    """The shapes among rule files, compiled for an RDF file: for each class that they target its IRI, a pack, and the members as a table.
+
+    Raises:
+        CompileError: when the rules, the shapes or the data are wrong.
+    """
+    with _compiler("reading shapes"):
+        from fedkg_compiler.shacl.rows import compile_for_rdf as compile_
+
+        found = compile_([existing(path) for path in rules], existing(data))
+    if any(item.severity == "error" for item in found.diagnostics):
+        raise CompileError(found.diagnostics, render(found.diagnostics))
+    return found.parts, found.diagnostics
+
+
+def existing(path: str | Path) -> Path:
+    """The path of a file that exists. Raises UsageError."""
     path = Path(path)
     if not path.exists():
         raise UsageError(f"there is no file {path}")
@@ -201,8 +317,10 @@ def _existing(path: str | Path) -> Path:
 
 def _source_text(path: Path) -> str | None:
     """A rule file's text as the diagnostics count it, or None when it cannot be read or has nothing to show (a workbook, an archive)."""
+    from fedkg_compiler.library import library_path
+
     try:
-        body = path.read_bytes()
+        body = (library_path(path) or path).read_bytes()
     except OSError:
         return None
     return None if body.startswith(BINARY) else body.decode("utf-8-sig", errors="replace")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkg_compiler.driver import Compilation, compile_rules
+    from fedkg_compiler.compilation import Compilation
+    from fedkg_compiler.driver import compile_rules
 
 __all__ = ["Compilation", "compile_rules"]
 

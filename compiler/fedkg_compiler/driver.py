@@ -11,7 +11,9 @@ from pathlib import Path
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.book import Book
+from fedkg_compiler.binding.clients import NOWHERE, check_client, in_scope
 from fedkg_compiler.binding.declare import Properties, gather, gather_uses
+from fedkg_compiler.binding.lookup import Over, names_in
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
@@ -19,13 +21,14 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantify import fresh
 from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
-from fedkg_compiler.shacl import bind_shapes
-from fedkg_compiler.sparql import bind_queries
+from fedkg_compiler.statements import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes
-from fedkg_compiler.syntax.tree import InClass, Pattern, RowsAre, Signal, Use
+from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
@@ -33,13 +36,8 @@ TEXT = "<text>"
 GRAPH_SUFFIXES = frozenset({".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml"})
 """Files that are taken as graphs."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compilation:
-    """The pack (None exactly when there is an error) and everything that was found out, in the order of the files."""
-
-    pack: Pack | None
-    diagnostics: tuple[Diagnostic, ...]
+QUERY_SUFFIXES = frozenset({".rq", ".sparql"})
+"""Files that are taken as SPARQL violation queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +51,31 @@ class _Body:
 
 
 def compile_rules(
-    paths: Sequence[Path] = (), *, text: str | None = None, graphs: Sequence[Path] = (), check_only: bool = False
+    paths: Sequence[Path] = (),
+    *,
+    text: str | None = None,
+    graphs: Sequence[Path] = (),
+    client: str = "",
+    check_only: bool = False,
+    reason: bool = True,
 ) -> Compilation:
     """Compile rule files, or a rule text, into a pack.
 
     Args:
-        paths: rule files, and RDF files, which count as graphs. The same file twice counts once; the order does not matter for the pack.
+        paths: rule files, SPARQL queries, and RDF files, which count as graphs. The same file twice counts once; their order does not
+            matter for the pack.
         text: rules that stand in no file. graphs: further RDF files.
+        client: name or IRI of the client whose private pack is made; "" for the public pack.
         check_only: find every problem, and make no pack: then `pack` is None.
+        reason: say what the rules mean together: conflicts, rules that never apply or never fail, rules that others imply.
 
     Bad input never raises: what cannot be read or understood is a diagnostic.
     """
     problems = Problems()
     rule_paths, graph_paths = _sorted_out([Path(path) for path in paths], [Path(path) for path in graphs])
     order = [str(path) for path in rule_paths]
+    queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
+    rule_paths = [path for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES]
     bodies = [body for path in rule_paths if (body := _read(path, problems)) is not None]
     if text is not None:
         tree, found = parse(text, TEXT)
@@ -75,9 +84,14 @@ def compile_rules(
             _Body(tree=tree, name=TEXT, sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), folder=Path.cwd())
         )
         order.append(TEXT)
+    library = library_files([body.tree for body in bodies], [body.folder / body.name for body in bodies], problems)
+    bodies += [_Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder) for file in library]
     bodies.sort(key=lambda body: (body.name, body.sha256))
-    pack = _compile(bodies, graph_paths, problems, check_only)
-    return Compilation(pack=None if problems.failed else pack, diagnostics=_in_order(problems.all(), order))
+    reasons: list[Diagnostic] = []
+    outcome = Outcome()
+    pack = _compile(bodies, library, graph_paths, queries, problems, check_only, reasons if reason else None, outcome, client)
+    found = _in_order([*problems.all(), *reasons], order)
+    return Compilation(pack=None if problems.failed or check_only else pack, diagnostics=found, examples=tuple(outcome.examples))
 
 
 def _sorted_out(paths: Sequence[Path], graphs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
@@ -105,36 +119,78 @@ def _read(path: Path, problems: Problems) -> _Body | None:
     return _Body(tree=tree, name=path.name, sha256=hashlib.sha256(body).hexdigest(), folder=path.parent)
 
 
+def _queries(paths: Sequence[Path]) -> list[Load]:
+    """Query files that were named beside rule files, as if a statement named them."""
+    if not paths:
+        return []
+    from fedkg_compiler.sparql import query_loads
+
+    return query_loads(paths)
+
+
+def _shapes(files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems) -> list[Path]:
+    """The files that `shapes` statements name: they are graphs too."""
+    if not any(isinstance(item, Load) and item.what == "shapes" for file in files for item in file.statements):
+        return []
+    from fedkg_compiler.shacl import shape_files
+
+    return shape_files(files, graphs, names, problems)
+
+
 def _in_order(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> tuple[Diagnostic, ...]:
     position = {file: i for i, file in enumerate(files)}
     return tuple(sorted(diagnostics, key=lambda item: (position.get(item.span.file, len(files)), item.span, item.code)))
 
 
-def _compile(bodies: Sequence[_Body], graph_paths: Sequence[Path], problems: Problems, check_only: bool) -> Pack | None:
+def _compile(
+    bodies: Sequence[_Body],
+    library: Sequence[LibraryFile],
+    graph_paths: Sequence[Path],
+    queries: Sequence[Load],
+    problems: Problems,
+    check_only: bool,
+    reasons: list[Diagnostic] | None,
+    outcome: Outcome,
+    client: str,
+) -> Pack | None:
+    """The pack, None where there is an error; what reasoning has to say goes into `reasons`, where that is a list."""
     files = [body.tree for body in bodies]
-    texts = {tree.file: tree.text for tree in files}
-    names = Names(folders={body.tree.file: body.folder for body in bodies})
+    names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client)
+    names.library |= {file.name: file.asked for file in library}
     gather_uses(files, names, problems)
+    graph_paths = [*graph_paths, *_shapes(files, graph_paths, names, problems)]
     sources, loaded = _load(bodies, graph_paths, names, problems)
-    gather(files, _properties(files, sources, texts), names, problems)
+    gather(files, _properties(files, sources), names, problems)
+    in_scope(names, problems)
+    check_client(sources)
     sheets = Sheets()
-    outcome = Outcome(rows=[part for rule in names.rules for part in bind_rule(rule, sources, sheets, texts)])
-    bind_shapes([load for load in names.loads if load.what == "shapes"], graph_paths, sources, outcome)
-    bind_queries([load for load in names.loads if load.what == "queries"], sources, outcome)
+    outcome.rows += [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
+    bind_statements(names, files, graph_paths, sources, sheets, outcome)
     sources.book.settle(problems)
     sources.book.note_units(problems)
+    settle_library(names, outcome, problems)
     _complain_of_nothing(bodies, names, outcome, problems)
-    if problems.failed or check_only:
+    if problems.failed or (check_only and not (outcome.rows or outcome.conditions)):
         return None
     outcome.sources += [*(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies), *loaded, *sheets.sources.values()]
-    return _pack(outcome, names, sources.book)
+    pack = _pack(outcome, names, sources.book)
+    if outcome.knowledge:
+        from fedkg_compiler.knowledge.proof import prove
+
+        pack, said = prove(pack, {model.name.text: model.name.span for model in names.knowledge})
+        problems.add(said)
+    if reasons is not None:
+        from fedkg_compiler.reason.report import reason_about
+
+        reasons += audible(reason_about(pack, names, sources, [*graph_paths, *(body.folder / body.name for body in bodies)]), names)
+    return pack
 
 
 def _load(bodies: Sequence[_Body], graph_paths: Sequence[Path], names: Names, problems: Problems) -> tuple[Sources, tuple[Source, ...]]:
     """The knowledge graph, where anything asks for it."""
-    book = Book()
-    if not _asks_graph([body.tree for body in bodies], graph_paths):
-        return Sources(names=names, graph=None, book=book, problems=problems), ()
+    book, texts = Book(), {body.tree.file: body.tree.text for body in bodies}
+    if not names.loads and not _asks_graph([body.tree for body in bodies], graph_paths):
+        return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
     from fedkg_compiler.ontology import load_graph
 
     graph, found, sources = load_graph(
@@ -142,34 +198,37 @@ def _load(bodies: Sequence[_Body], graph_paths: Sequence[Path], names: Names, pr
         {prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()},
         sorted(graph_paths, key=lambda path: (path.name, str(path))),
         beside=names.folders,
+        client=names.client,
     )
     problems.add(found)
     names.graph_broken = names.graph_broken or any(item.severity == "error" for item in found)
-    return Sources(names=names, graph=graph, book=book, problems=problems), tuple(sources)
+    return Sources(names=names, graph=graph, book=book, problems=problems, texts=texts), tuple(sources)
 
 
 def _asks_graph(files: Sequence[RuleFile], graph_paths: Sequence[Path]) -> bool:
     if graph_paths:
         return True
     for statement in (statement for file in files for statement in file.statements):
-        if isinstance(statement, RowsAre) or (isinstance(statement, Use) and not statement.rules):
+        if isinstance(statement, RowsAre | Load) or (isinstance(statement, Use) and not statement.rules):
             return True
         if isinstance(statement, Signal) and statement.term is not None:
             return True
         quantifier = getattr(statement, "quantifier", None)
-        if quantifier is not None and isinstance(quantifier.source, Pattern | InClass):
+        if quantifier is not None and isinstance(quantifier.source, Pattern | InClass | InQuery):
+            return True
+        if any(isinstance(node, Over) for node in names_in(statement)):
             return True
     return False
 
 
-def _properties(files: Sequence[RuleFile], sources: Sources, texts: dict[str, str]) -> Properties:
+def _properties(files: Sequence[RuleFile], sources: Sources) -> Properties:
     """The IRIs of all terms after `is` and `rows are`."""
     found: Properties = {}
     for statement in (statement for file in files for statement in file.statements):
         if isinstance(statement, Signal | RowsAre) and statement.term is not None and sources.graph is not None:
             term = statement.term
             iri, problems = sources.graph.resolve(term.text, term.form, term.span)
-            said = fresh(problems, sources.names, texts)
+            said = fresh(problems, sources)
             if isinstance(statement, Signal) and statement.head.variable is not None and any(item.code == "FKG112" for item in said):
                 iri, said = None, [replace(item, severity="error") for item in said]  # no entity of the graph can have a column for it
             sources.problems.add(said)
@@ -179,14 +238,23 @@ def _properties(files: Sequence[RuleFile], sources: Sources, texts: dict[str, st
 
 def _complain_of_nothing(bodies: Sequence[_Body], names: Names, outcome: Outcome, problems: Problems) -> None:
     """Rules that hold for nothing at all are an error; so are files without any rule."""
-    if problems.failed or outcome.rows or outcome.conditions or outcome.placements:
+    if problems.failed or outcome.rows or outcome.conditions or outcome.placements or outcome.sets or outcome.causes:
         return
-    escalated = [problems.escalate(code) for code in ("FKG112", "FKG173") if names.rules]
+    if names.left_out and not names.rules:
+        advice = "compile it at each site: --client NAME" if not names.client else "compile it without --client"
+        problems.error("FKG286", NOWHERE, "every statement is left out of this pack, by its scope", advice)
+        return
+    escalated = [problems.escalate(code) for code in ("FKG112", "FKG173", "FKG541") if names.rules]
     if any(escalated):
         return
     if names.rules:
         name = names.rules[0].rule.name
         problems.error("FKG235", name.span, "no rule holds for anything: every row lacks a value", "fill in the values that the notes name")
+    elif names.templates:
+        if not names.examples:
+            name = next(iter(names.templates.values())).name
+            message = "there are templates here and no rule: the pack is empty"
+            problems.info("FKG241", name.span, message, f"write one: rule {name.text}_here require follows {name.text}(...)")
     elif bodies:
         start = Span(file=bodies[0].tree.file, line=1, column=1, end_line=1, end_column=1)
         problems.error("FKG241", start, "there is no rule here", "write one: rule capacity require torque <= 60 N.m")
@@ -200,21 +268,27 @@ def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
     records = list({part.rule.name: part.rule for part in outcome.rows}.values())
     lowered = lower(outcome.rows, outcome.conditions, {record.name: i for i, record in enumerate(records)}, book, names.timing)
     outputs = {part.rule.name for part in outcome.rows if any(slot.role == "output" for slot in part.rows.slots_read())}
+    empty = {name for name, found in (("sets", outcome.sets), ("causes", outcome.causes)) if not found}
     manifest = Manifest(
-        sections={name: Section(version=version) for name, version in SECTIONS.items()},
+        sections={name: Section(version=version) for name, version in SECTIONS.items() if name not in empty},
         contract=lowered.numbering.contract,
         rules=tuple(record.model_copy(update={"output": record.name in outputs}) for record in records),
         skeletons=tuple(bank.skeleton for bank in lowered.banks),
         entities=lowered.entities,
         units=lowered.units,
         conditions=tuple(bank.skeleton for bank in lowered.conditions),
+        inferences=tuple(outcome.inferences),
+        knowledge=tuple(outcome.knowledge),
+        sets=tuple(sorted(outcome.sets, key=lambda one: one.name)),
+        causes=tuple(sorted(outcome.causes, key=lambda one: one.name)),
+        client=names.client,
         placements=tuple(outcome.placements),
         provenance=Provenance(
             compiler=f"fedkg {_version()}",
             sources=tuple(sorted(set(outcome.sources), key=lambda item: (item.kind, item.name, item.sha256))),
         ),
     )
-    return Pack(manifest=manifest, banks=lowered.banks, conditions=lowered.conditions)
+    return Pack(manifest=manifest, banks=lowered.banks, conditions=lowered.conditions, arrays=dict(outcome.arrays))
 
 
 def _version() -> str:

@@ -6,11 +6,12 @@ Readers of the compiler get their bytes through `read_bytes`; whoever wants to k
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 ABSENT = ""
 """The digest of a file that is not there or cannot be read."""
@@ -36,6 +37,7 @@ class Inputs:
 
 
 _recording: ContextVar[Inputs | None] = ContextVar("recording", default=None)
+_standing_in: ContextVar[Mapping[str, bytes]] = ContextVar("standing_in", default=MappingProxyType({}))
 
 
 @contextmanager
@@ -52,10 +54,21 @@ def recording() -> Iterator[Inputs]:
             outer.listings |= inputs.listings
 
 
+@contextmanager
+def instead(bodies: Mapping[Path, bytes]) -> Iterator[None]:
+    """Inside, these files are read as if they had these bytes: to see what would be said of them before they are written."""
+    token = _standing_in.set({_absolute(path): body for path, body in bodies.items()})
+    try:
+        yield
+    finally:
+        _standing_in.reset(token)
+
+
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file. Raises OSError, and ValueError for a path with a null character; absence is noted too."""
     try:
-        body = path.read_bytes()
+        instead_of = _standing_in.get().get(_absolute(path))
+        body = path.read_bytes() if instead_of is None else instead_of
     except (OSError, ValueError):
         note(path, ABSENT)
         raise
@@ -65,10 +78,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def note(path: Path, digest: str) -> None:
-    """Say that a file with this sha256 went in, for who reads it elsewhere."""
+    """Say that a file with this sha256 went in, for who reads it elsewhere; one that changed meanwhile is never unchanged."""
     inputs = _recording.get()
     if inputs is not None:
-        inputs.files[_absolute(path)] = digest
+        place = _absolute(path)
+        inputs.files[place] = digest if inputs.files.get(place, digest) == digest else ABSENT
 
 
 def find(folder: Path, pattern: str) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""`fedkg data`: the example table."""
+"""`fedkg data`: the example table, and plants of any size."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from fedkg.cli.screen import AsJson, print_json, say
 from fedkg.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True)
-
-
-@app.callback()
-def _family() -> None:
-    """A callback, so that typer keeps `ai4i` a command of its own."""
 
 
 @app.command("ai4i")
@@ -54,3 +49,37 @@ def ai4i(
         print_json({"table": str(output), "rows": frame.rows, "columns": list(frame.headers)})
     else:
         say(f"{output}: {frame.rows:,} rows, {len(frame.headers)} columns")
+
+
+@app.command("plant")
+def plant(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the plant goes; the folder is made.")],
+    entities: Annotated[int, typer.Option("--entities", help="About how many pieces of equipment, tools and tanks.", min=1)] = 1_000,
+    queries: Annotated[int, typer.Option("--queries", help="How many SPARQL violation queries.", min=0)] = 30,
+    rows: Annotated[int, typer.Option("--rows", help="How many rows the table has.", min=0)] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal plants.", min=0)] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a plant: its knowledge graph, a table, rules, and SPARQL violation queries over both.
+
+    The hierarchy is that of ISA-95, the tools are MASON's. The files are plant.nt, table.csv, plant.fkg and legacy/*.rq.
+
+    \b
+    Examples:
+      fedkg data plant works
+      fedkg data plant works --entities 10000 --queries 3000 --rows 1000 --seed 0
+      fedkg check works/plant.fkg works/plant.nt
+    """
+    from fedkg.data.plant import write
+
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise UsageError(f"{folder} has files already", help="choose another folder, or add --force to write into it")
+    drawn = write(folder, entities=entities, count=queries, rows=rows, seed=seed)
+    files = ["plant.nt", "table.csv", "plant.fkg", "legacy/*.rq"]
+    if as_json:
+        print_json({"folder": str(folder), "entities": drawn.entities, "machines": len(drawn.machines), "queries": queries, "rows": rows})
+    else:
+        say(f"{folder}: {drawn.entities:,} entities, {len(drawn.machines):,} machines, {queries:,} queries; {', '.join(files)}")
+        rules, table = f"{folder}/plant.fkg {folder}/plant.nt", f"{folder}/table.csv"
+        say(f"next: fedkg check {rules}, then fedkg eval {rules} {table}")

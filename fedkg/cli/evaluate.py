@@ -11,7 +11,16 @@ from fedkg.cli.screen import AsJson, note, out, print_json
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fedkg.evaluation import Comparison, Evaluation
+    from fedkg_compiler.diagnostics.record import Diagnostic
+
+LEFT_OUT = ("FKG174", "FKG287", "FKG541", "FKG542")
+"""Notes of the compiler that something of the rules is not evaluated."""
+
+TOLD = 10
+"""So many of them are shown."""
 
 
 def evaluate(
@@ -36,6 +45,7 @@ def evaluate(
       fedkg eval rules.fkg history.csv
       fedkg eval plant.fkgpack history.xlsx --json > today.json
       fedkg eval plant.fkgpack history.csv --baseline today.json --allow 1%
+      fedkg eval shapes.ttl data.nt
     """
     from fedkg import authoring
     from fedkg.evaluation import compare, parse_allowance, read_baseline
@@ -45,6 +55,9 @@ def evaluate(
     if len(files) < 2:
         raise UsageError("a table is missing", expected="a pack or rule files, and a table last", help="fedkg eval rules.fkg table.csv")
     *rules, data = files
+    if authoring.is_rdf_data(rules, data):
+        _evaluate_rdf(rules, data, as_json)
+        return
     if authoring.is_authored(data) or data.suffix.lower() == ".fkgpack":
         tables = [path for path in rules if not authoring.is_authored(path) and path.suffix.lower() != ".fkgpack"]
         right = [path for path in files if path not in tables] + tables
@@ -56,9 +69,7 @@ def evaluate(
     allowance = parse_allowance(allow)
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
-    doubts = [d for d in diagnostics if d.severity == "warning"]
-    if doubts:
-        note(authoring.render(doubts) + "\n")
+    _tell(diagnostics)
     if not data.is_file():
         raise UsageError(f"there is no table {data}")
     result = evaluate_table(pack, read_table(data), missing="skip" if skip_missing else "error")
@@ -71,13 +82,48 @@ def evaluate(
         raise typer.Exit(comparison.exit_code)
 
 
+def _tell(diagnostics: Sequence[Diagnostic]) -> None:
+    """On stderr: the compiler's warnings, and in a line each what it left out of the rules."""
+    from fedkg import authoring
+
+    doubts = [d for d in diagnostics if d.severity == "warning"]
+    if doubts:
+        note(authoring.render(doubts) + "\n")
+    left_out = list(dict.fromkeys(d.message for d in diagnostics if d.severity == "info" and d.code in LEFT_OUT))
+    for message in left_out[:TOLD]:
+        note(f"note: {message}")
+    if len(left_out) > TOLD:
+        note(f"note: {len(left_out) - TOLD:,} more notes on what is left out: `fedkg check` lists them")
+
+
+def _evaluate_rdf(rules: list[Path], data: Path, as_json: bool) -> None:
+    """Shapes over an RDF file: the members of each class that they target are the rows."""
+    from fedkg import authoring
+    from fedkg.evaluation import evaluate as evaluate_table
+    from fedkg.evaluation.violations import violations
+
+    parts, diagnostics = authoring.compile_for_rdf(rules, data)
+    _tell(diagnostics)
+    documents = []
+    for kind, pack, table in parts:
+        result = evaluate_table(pack, table)
+        if as_json:
+            broken = violations(pack, table)
+            documents.append({"class": kind, "violations": len(broken), **result.to_json(), "results": broken.to_json(pack, table)})
+        else:
+            _show(result, None)
+    if as_json:
+        print_json({"evaluations": documents})
+
+
 def _show(result: Evaluation, comparison: Comparison | None) -> None:
     from rich.text import Text
 
     from fedkg.evaluation.present import comparison_lines, outcome, rules_table
 
     console = out()
-    console.print(rules_table(result))
+    if result.rules:
+        console.print(rules_table(result))
     for line in outcome(result):
         console.print(Text(line))
     for line in comparison_lines(comparison) if comparison else ():

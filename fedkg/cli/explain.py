@@ -1,26 +1,41 @@
-"""`fedkg explain CODE`: the page behind a diagnostic's code."""
+"""`fedkg explain CODE`: the page behind a diagnostic's code; `fedkg explain RULE FILES`: what a rule asks for."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.screen import AsJson, print_json, say
+from fedkg.cli.screen import AsJson, count, print_json, say
 from fedkg.errors import UsageError
+
+if TYPE_CHECKING:
+    from fedkg_compiler.reason.describe import Description, Example
 
 
 def explain(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="A code from a message, such as FKG012.")] = "",
+    what: Annotated[str, typer.Argument(metavar="CODE | RULE", help="A code from a message, such as FKG012, or the name of a rule.")] = "",
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILES...]", help="For a rule: its rule files with their graphs, or a pack. Else those of this folder."),
+    ] = None,
+    entity: Annotated[str, typer.Option("--entity", metavar="NAME", help="Of which of the rule's entities to speak.")] = "",
     every: Annotated[bool, typer.Option("--list", help="List all codes with their titles.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a message's code means, with an example that fails and how to mend it.
+    """Say what a message's code means, or what a rule requires.
+
+    For a code: an example that fails and how to mend it. For a rule: its meaning in words, for how many entities it holds, the compiled
+    formula, where its numbers come from, and values that keep it and break it.
 
     \b
     Examples:
       fedkg explain FKG012
       fedkg explain --list
+      fedkg explain tool_was_replaced rules.fkg plant.ttl --entity M07
     """
     from fedkg import authoring
 
@@ -31,10 +46,53 @@ def explain(
         else:
             say("\n".join(f"{key}  {title}" for key, title in titles.items()))
         return
-    if not code:
-        raise UsageError("which code?", help="fedkg explain FKG012, or fedkg explain --list")
-    title, page = authoring.explain(code)
+    if not what:
+        raise UsageError("which code, or which rule?", help="fedkg explain FKG012, fedkg explain RULE rules.fkg, or fedkg explain --list")
+    if not files and re.fullmatch(r"(?i)fkg\d+", what.strip()):
+        title, page = authoring.explain(what)
+        if as_json:
+            print_json({"code": what.strip().upper(), "title": title, "page": page})
+        else:
+            say(f"{what.strip().upper()}: {title}\n\n{page.strip()}")
+        return
+    found = authoring.explain_rule(files or _of_this_folder(what), what, entity)
     if as_json:
-        print_json({"code": code.strip().upper(), "title": title, "page": page})
+        print_json(_json(found))
     else:
-        say(f"{code.strip().upper()}: {title}\n\n{page.strip()}")
+        _show(found)
+
+
+def _of_this_folder(rule: str) -> list[Path]:
+    """The rule files and graphs of the current folder."""
+    here = Path()
+    files = sorted(here.glob("*.fkg"))
+    if not files:
+        raise UsageError(f"where is the rule `{rule}`?", help=f"fedkg explain {rule} rules.fkg")
+    return [*files, *sorted(here.glob("*.ttl"))]
+
+
+def _json(found: Description) -> dict[str, Any]:
+    """`Any`: JSON."""
+    keys = ("rule", "title", "words", "formula", "entity", "about", "numbers")
+    facts: dict[str, Any] = {key: getattr(found, key) for key in keys}
+    facts |= {"entities": list(found.entities), "bound_rows": found.rows}
+    return facts | {"keeps": _example(found.keeps), "breaks": _example(found.breaks)}
+
+
+def _example(example: Example | None) -> dict[str, Any] | None:
+    if example is None:
+        return None
+    return {"text": example.text, "replayed": example.replayed, "readings": [asdict(one) for one in example.values.readings]}
+
+
+def _show(found: Description) -> None:
+    say(f"{found.rule}: {found.title}" if found.title else found.rule)
+    where = f" (here {found.entity})" if found.entity else ""
+    holds = f"{count(found.rows, 'bound row')}{where}"
+    say(f"  about     {found.about}, {holds}")
+    say(f"  requires  {found.words}")
+    say(f"  formula   {found.formula}")
+    for line in found.numbers:
+        say(f"  numbers   {line}")
+    say(f"  kept by   {found.keeps.text}" if found.keeps else "  kept by   no example was found")
+    say(f"  broken by {found.breaks.text}" if found.breaks else "  broken by no example was found")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedkg.cli.inspect_more import besides, more_lines
 from fedkg.cli.screen import AsJson, count, out, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fedkg.pack import Pack
+    from fedkg.pack import Inference, Pack
 
 
 def inspect(
@@ -69,13 +71,21 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
             }
             for bank in pack.banks
         ],
+        "inferences": [
+            inference.model_dump(mode="json") | {"formula": inference_text(pack, inference)} for inference in manifest.inferences
+        ],
+        "knowledge": [model.model_dump(mode="json") for model in manifest.knowledge],
+        "sets": [kept.model_dump(mode="json") for kept in manifest.sets],
+        "causes": [cause.model_dump(mode="json") for cause in manifest.causes],
+        "client": manifest.client,
+        "placements": [placement.model_dump(mode="json") for placement in manifest.placements],
         "provenance": manifest.provenance.model_dump(mode="json"),
     }
 
 
 def summary(pack: Pack) -> str:
-    """``4 rules, 120 bound rows in 3 banks``."""
-    return f"{count(len(pack.manifest.rules), 'rule')}, {count(pack.rows, 'bound row')} in {count(len(pack.banks), 'bank')}"
+    """``4 rules, 120 bound rows in 3 banks``, and what else there is: ``, 2 knowledge models``."""
+    return f"{count(len(pack.manifest.rules), 'rule')}, {count(pack.rows, 'bound row')} in {count(len(pack.banks), 'bank')}{besides(pack)}"
 
 
 def _show(pack: Pack, rows: int, name: str) -> None:
@@ -93,10 +103,58 @@ def _show(pack: Pack, rows: int, name: str) -> None:
         for example in bank["examples"]:
             about = "  ".join(part for part in (example["entity"], example["where"]) if part)
             console.print(Text.assemble("    ", (about, "dim"), f"  {example['formula']}"))
+    for line in (*inference_lines(pack), *more_lines(pack), *placement_lines(pack)):
+        console.print(Text(line))
     provenance = facts["provenance"]
     console.print(Text.assemble("\n", ("Made by", "bold"), f" {provenance['compiler']} from"))
     for source in provenance["sources"]:
         console.print(Text.assemble(f"  {source['kind']:<9} {source['name']}  ", (source["sha256"][:16], "dim")))
+
+
+def inference_text(pack: Pack, inference: Inference) -> str:
+    """The formula of an inference, with what it looks for: ``always within 2 h (?low <= volume and volume <= ?high)``."""
+    from fedkg.pack.text import formula_text, row_names
+
+    bank = pack.conditions[inference.condition]
+    names = row_names(pack.manifest.contract, bank, 0)
+    params = list(names.params)
+    for parameter in inference.parameters:
+        params[parameter.param] = f"?{parameter.name}"
+    return formula_text(bank.skeleton, replace(names, params=params))
+
+
+WHOSE = {"client": "each client", "cluster": "each cluster", "run": "the whole run"}
+WAYS = {"up": "easier as it rises", "down": "easier as it falls", "none": "no direction is easier"}
+
+
+def inference_lines(pack: Pack) -> list[str]:
+    """What each inference looks for, and in which formula."""
+    lines = []
+    for inference in pack.manifest.inferences:
+        lines.append(f"{inference.name} finds in the data of {WHOSE[inference.per]}: {inference_text(pack, inference)}")
+        for one in inference.parameters:
+            span = "" if one.span is None else f" from {one.span[0]:g} to {one.span[1]:g}"
+            unit = " steps" if one.integer else f" {one.unit}" if one.unit else ""
+            lines.append(f"  ?{one.name}{span}{unit}, {WAYS[one.direction]}")
+    return ["", *lines] if lines else []
+
+
+PLACES = {"rows": "checked on data", "graph": "decided on the graph", "off": "off", "refused": "not checked"}
+
+
+def placement_lines(pack: Pack) -> list[str]:
+    """Where the parts of shapes and queries went: for each file and place their number, and each refused one with its reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for placement in pack.manifest.placements:
+        broken = ", violated" if placement.conforms is False else ""
+        reason = f": {placement.reason}" if placement.where == "refused" else ""
+        groups.setdefault((placement.source, placement.where), []).append(f"{placement.part}{broken}{reason}")
+    lines = []
+    for (source, where), parts in sorted(groups.items()):
+        shown = parts if where == "refused" else parts[:3]
+        more = f", and {len(parts) - len(shown)} more" if len(parts) > len(shown) else ""
+        lines.append(f"{source}: {count(len(parts), 'part')} {PLACES[where]}: {', '.join(shown)}{more}")
+    return ["", *lines] if lines else []
 
 
 def _rules(facts: dict[str, Any]) -> Table:

@@ -11,17 +11,20 @@ import typer
 from typer.main import get_command
 
 from fedkg.authoring import CompileError
-from fedkg.cli import check, compile_rules, data, evaluate, explain, inspect_pack, new, ontology, run_job
+from fedkg.cli import check, compile_rules, data, diff, evaluate, examples, explain, fmt, inspect_pack, new, ontology, run_job
 from fedkg.errors import FedkgError
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "new": new.new,
     "check": check.check,
+    "fmt": fmt.fmt,
+    "test": examples.run_examples,
     "eval": evaluate.evaluate,
     "compile": compile_rules.compile_rules,
     "inspect": inspect_pack.inspect,
     "run": run_job.run,
     "explain": explain.explain,
+    "diff": diff.diff,
 }
 """Every command by name, in the order of `fedkg --help`."""
 

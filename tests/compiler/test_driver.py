@@ -36,7 +36,7 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def codes(*paths: str | Path, text: str | None = None) -> list[str]:
-    return [problem.code for problem in compile_rules([Path(path) for path in paths], text=text).diagnostics]
+    return [problem.code for problem in compile_rules([Path(path) for path in paths], text=text, reason=False).diagnostics]
 
 
 def test_three_lines_and_nothing_else() -> None:

@@ -1,0 +1,64 @@
+"""`fedkg test`: do the rules say of their examples what their authors expect?"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedkg.cli.screen import AsJson, count, note, print_json, say
+
+if TYPE_CHECKING:
+    from fedkg.evaluation.examples import ExampleResult
+
+
+def run_examples(
+    rules: Annotated[list[Path], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs (.ttl ...) they speak about.")],
+    as_json: AsJson = False,
+) -> None:
+    """Run the examples that stand beside rules: `example of RULE holds for ...`, `example of RULE fails for ...`.
+
+    A rule holds on an example when it is satisfied at every step, and fails when it is violated at one. Windows end with the trace. A rule
+    over many entities is run on one of them; numbers of its quantifier can be given in the example.
+    Ends with 0 when every example comes out as expected and 1 when one does not, or when the rules have an error.
+
+    \b
+    Examples:
+      fedkg test rules.fkg
+      fedkg test rules.fkg plant.ttl --json
+    """
+    from fedkg import authoring
+
+    results, diagnostics = authoring.run_examples(rules)
+    errors = [d for d in diagnostics if d.severity == "error"]
+    if as_json:
+        print_json({"examples": [one.to_json() for one in results], **authoring.diagnostics_json(diagnostics)})
+    elif doubts := [d for d in diagnostics if d.severity != "info"]:
+        note(authoring.render(doubts))
+    failed = [one for one in results if not one.passed]
+    if not as_json and not errors:
+        for one in results:
+            say(_line(one))
+        if not results:
+            note("there are no examples: write one beside a rule: example of recovers fails for pressure = 7 9 9 9 bar")
+        else:
+            say(
+                f"{count(len(results), 'example')}, {len(failed)} not as expected"
+                if failed
+                else f"{count(len(results), 'example')}, all as expected"
+            )
+    if errors or failed:
+        raise typer.Exit(1)
+
+
+def _line(one: ExampleResult) -> str:
+    place = f"{one.file}:{one.line}"
+    if one.passed:
+        return f"ok    {one.rule} {one.got}  {place}"
+    if one.got == "unknown":
+        return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but step {one.step} is unknown"
+    margin = "" if math.isnan(one.robustness) else f" (by {abs(one.robustness):g}{' ' + one.unit if one.unit else ''})"
+    said = f"step {one.step} violates it{margin}" if one.got == "fails" else f"it holds at every step, least at step {one.step}{margin}"
+    return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but {said}"

@@ -1,0 +1,64 @@
+"""`fedkg test`, and `fedkg compile --client`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Command = Callable[..., Any]
+
+RULES = """signal pressure in bar
+rule low require pressure <= 8 bar
+example of low holds for pressure = 3 8 bar
+"""
+
+
+def test_examples_as_expected(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "e.fkg").write_text(RULES, encoding="utf-8")
+    done = fedkg("test", "e.fkg")
+    assert (done.code, done.out) == (0, "ok    low holds  e.fkg:3\n1 example, all as expected\n")
+
+
+def test_an_example_that_is_not(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "e.fkg").write_text(
+        f"{RULES}example of low fails for pressure = 5 bar\nexample of low holds for pressure = 1 9", encoding="utf-8"
+    )
+    done = fedkg("test", "e.fkg")
+    assert done.code == 1
+    assert "WRONG low  e.fkg:4: expected that it fails, but it holds at every step, least at step 1 (by 3 bar)" in done.out
+    assert "WRONG low  e.fkg:5: expected that it holds, but step 2 violates it (by 1 bar)" in done.out
+    done = fedkg("test", "e.fkg", "--json")
+    assert done.code == 1
+    assert [(one["line"], one["passed"], one["robustness"]) for one in done.json["examples"]] == [
+        (3, True, 0),
+        (4, False, 3),
+        (5, False, -1),
+    ]
+
+
+def test_errors_of_the_rules_come_first(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "e.fkg").write_text(RULES.replace("of low", "of lwo"), encoding="utf-8")
+    done = fedkg("test", "e.fkg")
+    assert done.code == 1
+    assert "FKG293" in done.err
+    assert done.out == ""
+
+
+def test_rules_without_examples(fedkg: Command) -> None:
+    done = fedkg("test", "rules.fkg")
+    assert done.code == 0
+    assert "there are no examples" in done.err
+
+
+def test_a_private_pack(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "g.ttl").write_text('<https://x.org/#m> <https://w3id.org/fedkg/ns#client> "linz" .\n', encoding="utf-8")
+    (tmp_path / "e.fkg").write_text(f"{RULES}rule own scope client require pressure <= 7 bar\n", encoding="utf-8")
+    done = fedkg("compile", "e.fkg", "g.ttl", "--client", "linz", "-o", "linz.fkgpack", "--json")
+    assert (done.code, done.json["rules"]) == (0, 1)
+    done = fedkg("compile", "e.fkg", "g.ttl", "-o", "public.fkgpack")
+    assert done.code == 0
+    assert "FKG287" in done.err
+    done = fedkg("compile", "e.fkg", "g.ttl", "--client", "lintz", "-o", "no.fkgpack")
+    assert done.code == 1
+    assert "did you mean `linz`?" in done.err

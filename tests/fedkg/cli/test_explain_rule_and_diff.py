@@ -1,0 +1,150 @@
+"""`fedkg explain RULE` and `fedkg diff`: meaning in words, with values that the interpreter has confirmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import Command
+
+OLD = """\
+signal torque in N.m span 0 .. 100
+signal speed in rpm
+signal `steam` in bar
+rule a require torque <= 60 N.m
+rule b require speed <= 10 rpm
+rule c require torque * speed <= 100
+rule gone require torque >= 1 N.m
+rule was require torque >= 2 N.m
+rule w weight 2 require if speed > 3 rpm then torque > 5
+rule p require steam <= 6 bar
+"""
+NEW = """\
+signal torque in N.m span 0 .. 100
+signal speed in rpm
+signal `steam` in bar
+rule a require torque <= 55 N.m
+rule b require not (speed > 10 rpm)
+rule c require torque * speed <= 120 and torque <= 30
+rule is_now require torque >= 2 N.m
+rule fresh require speed >= 2
+rule w weight 3 require if speed > 3 rpm then torque > 5
+rule p require steam <= 700 kPa
+"""
+
+
+def test_what_a_limit_requires(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "old.fkg").write_text(OLD)
+    lines = fedkg("explain", "a", "old.fkg").out.splitlines()
+    assert lines[0] == "a"
+    assert "  about     the data, 1 bound row" in lines
+    assert "  requires  torque is at most 60 N.m" in lines
+    assert "  formula   torque <= 60  (in N.m)" in lines
+    assert lines[-2:] == ["  kept by   torque = 59 N.m", "  broken by torque = 61 N.m"]
+
+
+def test_what_lower_bounds_require(fedkg: Command, tmp_path: Path) -> None:
+    limits = {
+        "in bar span 0 .. 20": (">= 10 bar", 11, 9),
+        "in bar span 0.. 20": ("> 12 bar", 13, 11),
+        "in degC span 0 .. 120": (">= 50 degC", 51, 49),
+        "span 1 .. 20": (">= 12", 13, 11),
+        "in bar": (">= 10 bar", 11, 9),
+        "in bar span 0 ..20": ("> 0 bar", 1, 0),
+        "in bar span 0 .. 20.0": ("< 20 bar", 19, 20),
+    }
+    for span, (bound, inside, outside) in limits.items():
+        (tmp_path / "low.fkg").write_text(f"signal p {span}\nrule half require p {bound}\n")
+        found = fedkg("explain", "half", "low.fkg", "--json").json
+        shown = [(example["replayed"], example["readings"][0]["value"]) for example in (found["keeps"], found["breaks"])]
+        assert shown == [(True, inside), (True, outside)]
+
+
+def test_where_numbers_of_expressions_come_from(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "pumps.ttl").write_text(
+        "@prefix : <https://example.org/plant#> .\n:PU1 a :Pump ; :maxPressure 8 .\n:PU2 a :Pump ; :maxPressure 9 .\n"
+    )
+    (tmp_path / "pumps.fkg").write_text(
+        "prefix plant: <https://example.org/plant#>\nsignal p in bar\n"
+        "rule safe\n  for ?pump, # each pump\n"
+        "      ?max where { ?pump a plant:Pump ; plant:maxPressure ?max } require p <= 0.95 * ?max\n"
+        "rule inner for ?max where { ?pump plant:maxPressure ?max } require p <= max(0.95 * (?max), 2)\n"
+        "rule one for ?max where { plant:PU2 plant:maxPressure ?max } require p <= ?max\n"
+    )
+    source = "?max: from the graph, for each of its entities"
+    ranges = [source, "the numbers made from them range over 7.6 .. 8.55"]
+    for rule, numbers in {"safe": ranges, "inner": ranges, "one": [source, "?max is 9"]}.items():
+        assert fedkg("explain", rule, "pumps.fkg", "pumps.ttl", "--json").json["numbers"] == numbers
+
+
+def test_what_a_condition_requires(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "old.fkg").write_text(OLD)
+    found = fedkg("explain", "w", "old.fkg", "--json").json
+    assert found["words"] == "whenever speed is above 3 rpm, then torque is above 5 N.m"
+    assert found["numbers"] == ["its numbers stand in the rule itself"]
+    for example, kept in ((found["keeps"], True), (found["breaks"], False)):
+        assert example["replayed"]
+        speed, torque = (reading["value"] for reading in example["readings"])
+        assert speed > 3
+        assert (torque > 5) is kept
+
+
+def test_rules_of_entities(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text("tag,high\nT1,60\nT2,80\n")
+    (tmp_path / "sheet.fkg").write_text('rule limit for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high\n')
+    found = fedkg("explain", "limit", "sheet.fkg", "--entity", "t2", "--json").json
+    assert (found["entity"], found["entities"], found["words"]) == ("T2", ["T1", "T2"], "T2 is at most 80")
+    assert found["numbers"] == ["?high: from the sheet limits.csv, for each of its entities", "they range over 60 .. 80"]
+    assert "did you mean `T1`?" in fedkg("explain", "limit", "sheet.fkg", "--entity", "T11").err
+
+
+def test_a_rule_of_this_folder_and_one_that_is_not_there(fedkg: Command) -> None:
+    assert fedkg("explain", "strong").out.startswith("strong: No torque above 70 N.m.\n")
+    missed = fedkg("explain", "stron", "rules.fkg")
+    assert missed.code == 2
+    assert "did you mean `strong`?" in missed.err
+
+
+def test_what_became_of_each_rule(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "old.fkg").write_text(OLD)
+    (tmp_path / "new.fkg").write_text(NEW)
+    done = fedkg("diff", "old.fkg", "new.fkg", "--json")
+    found = {one["name"]: one for one in done.json["rules"]}
+    assert done.code == 1
+    changes = {name: one["change"] for name, one in found.items()}
+    assert changes == {
+        "a": "stricter",
+        "b": "same",
+        "c": "changed",
+        "is_now": "renamed",
+        "fresh": "added",
+        "w": "same",
+        "p": "looser",
+        "gone": "removed",
+    }
+    assert found["is_now"]["was"] == "was"
+    assert found["w"]["settings"] == ["weight 2 -> 3"]
+    assert found["a"]["accepted_by"] == "old"
+    assert 55 < found["a"]["readings"][0]["value"] <= 60
+    assert found["p"]["accepted_by"] == "new"
+    lines = fedkg("diff", "old.fkg", "new.fkg").out.splitlines()
+    assert "a: stricter" in lines
+    assert "  torque <= 60 N.m -> torque <= 55 N.m" in lines
+
+
+def test_the_same_meaning_ends_with_nothing(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.fkg").write_text("signal p in bar\nrule r require p <= 6 bar\n")
+    (tmp_path / "b.fkg").write_text("# other words\nsignal p in bar\nrule r require 600 kPa >= p\n")
+    done = fedkg("diff", "a.fkg", "b.fkg")
+    assert (done.code, done.out) == (0, "r: means the same, in other words\na.fkg and b.fkg mean the same\n")
+    assert fedkg("compile", "a.fkg", "-o", "a.fkgpack").code == 0
+    assert fedkg("diff", "a.fkgpack", "b.fkg").code == 0
+
+
+def test_some_entities_became_stricter(fedkg: Command, tmp_path: Path) -> None:
+    rule = 'rule limit for ?tag, ?high in table "{}" require value(?tag) <= ?high\n'
+    for name, second in (("one", 80), ("two", 70)):
+        (tmp_path / f"{name}.csv").write_text(f"tag,high\nT1,60\nT2,{second}\nT3,90\n")
+        (tmp_path / f"{name}.fkg").write_text(rule.format(f"{name}.csv"))
+    lines = fedkg("diff", "one.fkg", "two.fkg").out.splitlines()
+    assert lines[:2] == ["limit: stricter for 1 of 3 entities", "  T2: T2 <= 80 -> T2 <= 70"]
+    assert lines[2].endswith(" was accepted and is not any more")
