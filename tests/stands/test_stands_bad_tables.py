@@ -122,7 +122,7 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         (["new", "none.csv", "-o", "x.fkg"], 1, "cannot read table none.csv"),
         (["new", "t.csv", "t.csv", "t.csv", "-o", "x.fkg"], 2, "too many files"),
         (["explain", "FKG999"], 2, "there is no code"),
-        (["explain", ""], 2, "which code?"),
+        (["explain", ""], 2, "which code, or which rule?"),
         (["ontology", "show", "none"], 2, "there is no ontology"),
         (["ontology", "add", "../x", "r.fkg"], 2, "cannot be the name"),
         (["ontology", "add", "x", "folder"], 1, "is a directory"),

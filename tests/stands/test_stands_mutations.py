@@ -15,8 +15,9 @@ from fedkg.errors import TableError
 from fedkg.evaluation import evaluate
 from fedkg.pack import pack_bytes, read_pack
 from fedkg.tables import read_bytes
+from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics import CODES, render, to_json
-from fedkg_compiler.driver import Compilation, compile_rules
+from fedkg_compiler.driver import compile_rules
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -37,6 +38,26 @@ PIECES = [
         " never falls ",
         " as ",
         " per x",
+        *(
+            "[0, 1e9] ",
+            "[5, 2] ",
+            "[0 s, 1e308 min] ",
+            " scope x ",
+            " scope client ",
+            " past ",
+            "next (",
+            " since closed ",
+            "at least 1e400 of (",
+        ),
+        *(
+            "sum of ",
+            "any of (",
+            " over ?m in class plant:Mill ",
+            " over ?m where { ?m ?p ?x } ",
+            " only after ",
+            " in A, A ",
+            " follows r(x)",
+        ),
     ),
 ]
 

@@ -1,0 +1,250 @@
+"""Random rules over time and members, as text and as a meaning of their own: plain Python over the steps of a trace.
+
+Nothing of the pack or of the interpreter is used here, so that the whole way from text to verdict can be held against it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+Truth = bool | None
+Cells = dict[str, float]
+
+GRAPH = """@prefix plant: <https://example.org/plant#> .
+@prefix sosa: <http://www.w3.org/ns/sosa/> .
+@prefix fkg: <https://w3id.org/fedkg/ns#> .
+@prefix qudt: <http://qudt.org/schema/qudt/> .
+@prefix unit: <http://qudt.org/vocab/unit/> .
+plant:flow a sosa:ObservableProperty .
+plant:torque a sosa:ObservableProperty ; fkg:column "Torque" .
+plant:Mill fkg:keyColumn "machine" .
+plant:M1 a plant:Mill ; plant:low 2 ; plant:high 5 . plant:M2 a plant:Mill ; plant:high 3 . plant:M3 a plant:Mill ; plant:low 1 .
+plant:p1 a plant:Pipe . plant:f1 sosa:observes plant:flow ; sosa:isHostedBy plant:p1 ; fkg:column "F1" .
+plant:p2 a plant:Pipe . plant:f2 sosa:observes plant:flow ; sosa:isHostedBy plant:p2 ; fkg:column "F2" ; qudt:hasUnit unit:KiloGM-PER-SEC .
+"""
+HEAD = """prefix plant: <https://example.org/plant#>
+timeline time column "Time" step 5 min trace column "heat"{ends}
+signal a in bar
+signal b in kPa
+signal valve in boolean
+signal flow(?p) is plant:flow in kg/h
+signal torque(?m) is plant:torque in N.m
+label grade classes A, B
+"""
+MILLS: dict[str, tuple[float, float]] = {"M1": (2, 5), "M2": (-math.inf, 3), "M3": (1, math.inf)}
+LIMITS = "for ?m, ?low, ?high where { ?m a plant:Mill OPTIONAL { ?m plant:low ?low } OPTIONAL { ?m plant:high ?high } }"
+APART = 0.031
+"""Added to one side of each comparison, so that no verdict hangs on the last digit."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """The rows of one trace (and one machine) by step; values in bar, kg/h, N.m, NaN where unknown."""
+
+    rows: dict[int, Cells]
+    clip: bool
+    first: int = field(init=False)
+    last: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first, self.last = min(self.rows), max(self.rows)
+
+    def value(self, name: str, step: int) -> float:
+        return self.rows[step][name] if step in self.rows else math.nan
+
+
+Meaning = Callable[[Trace, int, str], Truth]
+Number = Callable[[Trace, int, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A rule: its text behind ``rule NAME``, its meaning, and the machines it is bound to ("": none)."""
+
+    text: str
+    meaning: Meaning
+    machines: tuple[str, ...] = ("",)
+
+
+def no(value: Truth) -> Truth:
+    return None if value is None else not value
+
+
+def every(values: Iterable[Truth]) -> Truth:
+    found = list(values)
+    return False if False in found else None if None in found else True
+
+
+def some(values: Iterable[Truth]) -> Truth:
+    return no(every(no(value) for value in values))
+
+
+def at_most(left: float, right: float) -> Truth:
+    return None if math.isnan(left) or math.isnan(right) else left <= right
+
+
+class Writer:
+    """Writes rules at random."""
+
+    def __init__(self, source: random.Random) -> None:
+        self.random = source
+
+    def rule(self) -> Written:
+        text, meaning = self.condition(self.random.choice([1, 2, 2, 3]))
+        if self.random.random() < 0.75:
+            return Written(f"require {text}", meaning)
+
+        def inside(trace: Trace, step: int, machine: str) -> Truth:
+            low, high = MILLS[machine]
+            value = trace.value("torque", step)
+            return every([at_most(low, value), at_most(value, high)])
+
+        window, low, high = self.window()
+        held = temporal("always", low, high, lambda t, i, m: every([inside(t, i, m), meaning(t, i, m)]))
+        return Written(f"{LIMITS} require always {window or '[0, end]'} ((?low <= torque(?m) <= ?high) and ({text}))", held, tuple(MILLS))
+
+    def window(self) -> tuple[str, int, int | None]:
+        low = self.random.choice([0, 0, 0, 1, 2])
+        high = low + self.random.choice([0, 1, 2, 3])
+        shapes: list[tuple[str, int, int | None]] = [
+            ("", 0, None),
+            (f"[{low}, end]", low, None),
+            (f"[{low}, {high}]", low, high),
+            (f"[{max(0, 5 * low - 2)} min, {5 * high + 4} min]", low, high),
+        ]
+        return self.random.choice(shapes)
+
+    def condition(self, depth: int, *, member: bool = False) -> tuple[str, Meaning]:
+        kind = self.random.choice(
+            ["not", "join", "join", "if", "window", "window", "next", "until", "until", "initially", "after", "members"]
+        )
+        if depth == 0 or self.random.random() < 0.12 or (member and kind in ("after", "members")):
+            return self.atom(member)
+        text, one = self.condition(depth - 1, member=member or kind == "members")
+        other_text, other = self.condition(depth - 1, member=member)
+        window, low, high = self.window()
+        match kind:
+            case "not":
+                return f"not ({text})", lambda t, i, p: no(one(t, i, p))
+            case "join":
+                word = self.random.choice(["and", "or"])
+                join = every if word == "and" else some
+                return f"({text}) {word} ({other_text})", lambda t, i, p: join([one(t, i, p), other(t, i, p)])
+            case "if":
+                return f"if ({text}) then ({other_text})", lambda t, i, p: some([no(one(t, i, p)), other(t, i, p)])
+            case "window":
+                word = self.random.choice(["always", "eventually", "historically", "once"])
+                return f"{word} {window or '[0, end]'} ({text})", temporal(word, low, high, one)
+            case "next":
+                word = self.random.choice(["next", "previous"])
+                return f"{word} ({text})", temporal("eventually" if word == "next" else "once", 1, 1, one)
+            case "until":
+                word, closed = self.random.choice(["until", "since"]), self.random.random() < 0.4
+                meaning = until(word == "since", low, high, one, other, closed)
+                return f"(({text}) {word} {'closed ' if closed else ''}{window} ({other_text}))", meaning
+            case "initially":
+                return f"initially ({text})", lambda t, i, p: one(t, t.first, p)
+            case "after":
+                return f"(({text}) only after ({other_text}) within 5 min)", only_after(one, other)
+            case _:
+                count, need = self.random.choice([("all", 2), ("any", 1), ("at least 2", 2)])
+                return f"{count} of ({text}) over ?p in class plant:Pipe", lambda t, i, p: enough(
+                    need, [one(t, i, q) for q in ("p1", "p2")]
+                )
+
+    def atom(self, member: bool) -> tuple[str, Meaning]:
+        number = self.random.choice([1, 2, 3, 4])
+        if member:
+            past = self.random.random() < 0.2
+            read = before if past else now
+            return (
+                f"{'past ' if past else ''}flow(?p) + {APART} kg/h <= {number} kg/h",
+                lambda t, i, p: at_most(read(t, i, p) + APART, number),
+            )
+        match self.random.randrange(6):
+            case 0:
+                return "valve is on", lambda t, i, p: is_one(t.value("valve", i))
+            case 1:
+                return "grade in A", lambda t, i, p: is_one(t.value("grade", i))
+            case 2:
+                word = self.random.choice(["sum", "max", "mean"])
+                text = f"{word} of flow(?p) over ?p in class plant:Pipe <= {number * 1000 + 31} g/h"
+                return text, lambda t, i, p: at_most(together(word, [now(t, i, "p1"), now(t, i, "p2")]), number + APART)
+            case 3:
+                return f"past a + {APART} bar <= b", lambda t, i, p: at_most(before(t, i, "a") + APART, now(t, i, "b"))
+            case 4:
+                return f"a > {number * 100 - 31} kPa", lambda t, i, p: no(at_most(now(t, i, "a"), number - 0.31))
+            case _:
+                return f"a - b + {APART} bar <= {number} bar", lambda t, i, p: at_most(now(t, i, "a") - now(t, i, "b") + APART, number)
+
+
+def now(trace: Trace, step: int, name: str) -> float:
+    return trace.value(name, step)
+
+
+def before(trace: Trace, step: int, name: str) -> float:
+    return trace.value(name, step - 1) if step in trace.rows else math.nan
+
+
+def is_one(value: float) -> Truth:
+    return None if math.isnan(value) else value == 1
+
+
+def together(word: str, values: Sequence[float]) -> float:
+    if any(map(math.isnan, values)):
+        return math.nan
+    return {"sum": sum(values), "max": max(values), "mean": sum(values) / len(values)}[word]
+
+
+def enough(need: int, values: Sequence[Truth]) -> Truth:
+    if values.count(True) >= need:
+        return True
+    return None if len(values) - values.count(False) >= need else False
+
+
+def temporal(word: str, low: int, high: int | None, arg: Meaning) -> Meaning:
+    way = -1 if word in ("historically", "once") else 1
+
+    def meaning(trace: Trace, step: int, member: str) -> Truth:
+        found: list[Truth] = []
+        for away in range(low, (trace.last - trace.first if high is None else high) + 1):
+            at = step + way * away
+            if trace.first <= at <= trace.last:
+                found.append(arg(trace, at, member))
+            elif high is not None and not trace.clip:
+                found.append(None)
+        return every(found) if word in ("always", "historically") else some(found)
+
+    return meaning
+
+
+def until(back: bool, low: int, high: int | None, left: Meaning, right: Meaning, closed: bool) -> Meaning:
+    way = -1 if back else 1
+
+    def meaning(trace: Trace, step: int, member: str) -> Truth:
+        def asked(arg: Meaning, at: int) -> Truth:
+            return arg(trace, at, member) if trace.first <= at <= trace.last else None
+
+        found: list[Truth] = []
+        for away in range(low, (trace.last - trace.first if high is None else high) + 1):
+            at = step + way * away
+            if not trace.first <= at <= trace.last and (high is None or trace.clip):
+                break
+            kept = [asked(left, step + way * j) for j in range(away + closed)]
+            found.append(every([asked(right, at), *kept]))
+        return some(found)
+
+    return meaning
+
+
+def only_after(effect: Meaning, cause: Meaning) -> Meaning:
+    recently = temporal("once", 0, 1, cause)
+
+    def meaning(trace: Trace, step: int, member: str) -> Truth:
+        earlier = effect(trace, step - 1, member) if step > trace.first else False
+        return some([no(every([effect(trace, step, member), no(earlier)])), recently(trace, step, member)])
+
+    return meaning
