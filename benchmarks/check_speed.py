@@ -1,0 +1,119 @@
+"""`fedkg check` on a rule file of 500 lines, cold: a new process each time, start-up included, as a person at an editor waits for it.
+
+    python benchmarks/check_speed.py [--lines 500] [--repeats 7] [--seed 1]
+
+The peer is the same command with an empty cache, which builds the parser's table anew, as every run would without the cache. Both must
+name the same errors (what the rules mean together is looked for in a given time, so that more may be found on a quiet machine).
+The floor is a Python process that imports what any such command needs: NumPy, pydantic and typer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TARGET_S = 1.5
+FLOOR = "import numpy, pydantic, typer"
+
+
+def rule_file(lines: int, seed: int) -> str:
+    """A rule file of so many lines, as a plant's are: signals, limits, guarded limits, sums, orders, responses; seeded."""
+    source = random.Random(seed)
+    signals = [f"tag_{n}" for n in range(lines // 10)]
+    units = ["bar", "kg/h", "degC", "m3/h", "mm"]
+    unit = {name: source.choice(units) for name in signals}
+    written = ["# A generated plant.", "timeline step 5 min"]
+    written += [f'signal {name} in {unit[name]} span 0 .. 1000 column "{name.upper()} [{unit[name]}]"' for name in signals]
+    written.append('output failure in probability span 0 .. 1 column "failure"')
+    rules = [f"require {source.randint(1, 99)} {unit[name]} <= {name} <= {source.randint(900, 999)} {unit[name]}" for name in signals]
+    while len(rules) < lines:
+        one = source.choice(signals)
+        other = source.choice([name for name in signals if unit[name] == unit[one] and name != one])
+        step = "K" if unit[one] == "degC" else unit[one]
+        low, high = source.randint(200, 400) + len(rules) / 1000, source.randint(600, 800) + len(rules) / 1000
+        rules.append(
+            source.choice(
+                [
+                    f"require if {one} >= {high} {unit[one]} and {other} < {low} {unit[other]} then failure >= 0.5",
+                    f"require {one} - {other} <= {high} {step}",
+                    f"require failure never falls as {one} rises",
+                    f"require if {one} > {high} {unit[one]} or {other} < {low} {unit[one]} then not failure < 0.25",
+                ]
+            )
+        )
+    for count, rule in enumerate(rules):
+        if len(written) + 3 <= lines and source.random() < 0.5:
+            written += [f'rule rule_{count} "Rule {count}."', "  kind capacity  weight 2", f"  {rule}"]
+        else:
+            written.append(f"rule rule_{count}  {rule}")
+    return "\n".join(written[:lines]) + "\n"
+
+
+def run(command: list[str], cache: Path) -> tuple[float, str]:
+    """Wall time of a command in seconds, and what it printed."""
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"XDG_CACHE_HOME": str(cache)})
+    return time.perf_counter() - start, done.stdout
+
+
+def errors(said: str) -> list[str]:
+    """The errors among the diagnostics that `fedkg check --json` prints."""
+    return [json.dumps(item) for item in json.loads(said)["diagnostics"] if item["severity"] == "error"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=500)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=1)
+    choices = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path, warm = Path(folder) / "plant.fkg", Path(folder) / "warm"
+        path.write_text(rule_file(choices.lines, choices.seed), encoding="utf-8")
+        check = [sys.executable, "-m", "fedkg", "check", str(path), "--json"]
+        _, said = run(check, warm)
+        times: dict[str, list[float]] = {"ours": [], "empty cache": [], "floor": []}
+        for repeat in range(choices.repeats):
+            for name, command, cache in (
+                ("ours", check, warm),
+                ("empty cache", check, Path(folder) / f"empty_{repeat}"),
+                ("floor", [sys.executable, "-c", FLOOR], warm),
+            ):
+                seconds, output = run(command, cache)
+                times[name].append(seconds)
+                if name != "floor" and errors(output) != errors(said):
+                    print("the runs disagree on the errors", file=sys.stderr)
+                    return 1
+    ratio = statistics.median(peer / ours for peer, ours in zip(times["empty cache"], times["ours"], strict=True))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    print(f"fedkg check, {choices.lines} lines, seed {choices.seed}, {choices.repeats} processes each, alternating")
+    print(f"{platform.platform()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(f"{len(errors(said))} errors, {len(json.loads(said)['diagnostics'])} diagnostics")
+    print(f"{'':12} {'median s':>9} {'spread s':>15}")
+    for name, values in times.items():
+        print(f"{name:12} {medians[name]:9.2f} {min(values):7.2f} .. {max(values):.2f}")
+    claim = {
+        "claim": f"fedkg check answers on {choices.lines} lines in under {TARGET_S} s, start-up included",
+        "ours": round(medians["ours"], 3),
+        "peer": round(medians["empty cache"], 3),
+        "peer_name": "the same without a kept parser table",
+        "ratio": round(ratio, 2),
+        "target": TARGET_S,
+        "holds": medians["ours"] < TARGET_S,
+        "floor": round(medians["floor"], 3),
+    }
+    print(json.dumps(claim))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
