@@ -52,7 +52,7 @@ class Solver:
         self.rows = self.rows if taken is None else tuple(taken)
         self.taken = {row: z3.Bool(f"row{row}") for row in self.rows}
         self._said = 0
-        self._steps = self._written = 0
+        self._written = 0
         self._bundle: tuple[tuple[int, ...], Z3] = ((), None)
         try:
             self._add_rows()
@@ -82,9 +82,9 @@ class Solver:
             return "unknown"
         self._say_background()
         self.solver.set("rlimit", steps, "timeout", STUCK_MS)
+        before = self._counted()  # all solvers of a process count together
         answer = self._check([*self._literals(rows), *more])
-        before, self._steps = self._steps, self._counted()
-        self.budget.spend(self._steps - before)
+        self.budget.spend(self._counted() - before)
         written, self._written = self._written, self.translator.parts
         self.budget.write(self._written - written)
         return "yes" if answer == z3.sat else "no" if answer == z3.unsat else "unknown"
@@ -124,7 +124,7 @@ class Solver:
         for place in reversed(range(z3.Z3_stats_size(context, statistics))):
             if z3.Z3_stats_get_key(context, statistics, place) == "rlimit count":
                 return int(z3.Z3_stats_get_uint_value(context, statistics, place))
-        return self._steps
+        return 0
 
     def _named(self, rows: Sequence[int]) -> list[int]:
         """The rows among these that the last "no" was founded on."""
