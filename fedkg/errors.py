@@ -50,6 +50,14 @@ class LayoutError(FedkgError):
     """Tensors that do not fit the layout they were announced with: wrong shape, wrong names, standardised values."""
 
 
+class KnowledgeError(FedkgError):
+    """Knowledge that contradicts itself or the data it is used on."""
+
+
+class SetError(FedkgError):
+    """A feasible set that is empty or makes no sense, or points that do not fit it."""
+
+
 class HorizonError(FedkgError):
     """A trace is too short for a temporal formula whose windows may not end with it (``end="strict"``)."""
 

@@ -5,7 +5,7 @@ Letters: R rows, B batch, p parameters; P owners of sets, M members; n traces of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,7 +50,7 @@ class Reading:
 
     Attributes:
         slots: [R, B] for each slot that the skeleton reads; NaN where unknown, never infinite.
-        params: [p, R, 1].
+        params: [p, R, 1], or one tensor for each parameter, broadcast to [R, B].
         careful: whether anything may be unknown or overflow; without it no operation is spent on that.
         offset: for penalties: margins are moved by a hair, so that none is 0 and satisfied is ``> 0``. Cheaper than to look for zeros, and
             good enough where no verdict is reported.
@@ -60,7 +60,7 @@ class Reading:
     """
 
     slots: Mapping[int, Tensor]
-    params: Tensor
+    params: Tensor | Sequence[Tensor]
     careful: bool = True
     offset: bool = False
     numbers: NDArray[np.float64] | None = None

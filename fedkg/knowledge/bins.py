@@ -26,17 +26,27 @@ def centres(ends: Float) -> Float:
 
 def bin_of(number: Float, ends: Float) -> Float:
     """The bin of each number, as float64 [B]; NaN for what is unknown, the outermost bin for what lies outside of the span."""
-    place = np.clip(np.searchsorted(ends, number, side="right") - 1, 0, len(ends) - 2).astype(np.float64)
+    place = np.clip(np.searchsorted(ends, number + _slack(ends), side="right") - 1, 0, len(ends) - 2).astype(np.float64)
     return np.where(np.isnan(number), np.nan, place)
 
 
-def mask_of(interval: Float, ends: Float) -> NDArray[np.bool_]:
-    """Which bins an interval meets, bool [B, k], from intervals [B, 2]; an empty interval, or one beyond the span, meets none."""
+def mask_of(interval: Float, ends: Float, *, open_end: bool = False) -> NDArray[np.bool_]:
+    """Which bins an interval meets, bool [B, k], from intervals [B, 2]; an empty interval, or one beyond the span, meets none.
+
+    Args:
+        open_end: the intervals are without their upper ends: a bin that begins there is not met.
+    """
     low, high = interval[:, :1], interval[:, 1:]
     below, above = ends[None, :-1], ends[None, 1:]
-    meets = (low < above) & (high >= below)
+    slack = _slack(ends)
+    meets = (low + slack < above) & (high - slack > below if open_end else high + slack >= below)
     meets[:, -1] |= (low[:, 0] <= ends[-1]) & (high[:, 0] >= ends[-2])
     return np.asarray(meets & (low <= high))
+
+
+def _slack(ends: Float) -> float:
+    """How far below a bin's beginning a number still counts as that beginning: 0.3 is the end of the third tenth of 0 .. 1."""
+    return 1e-12 * float(ends[-1] - ends[0])
 
 
 def expected(probabilities: Float, ends: Float) -> Float:

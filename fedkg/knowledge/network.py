@@ -1,18 +1,18 @@
 """Earlier models as knowledge: dense layers, run in NumPy.
 
-Letters: V views, B samples, C columns of the contract.
+Letters: B samples, I inputs of the network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import erf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.knowledge.conditions import Float
-from fedkg.pack import Pack
-from fedkg.pack.knowledge import KnowledgeModel
+from fedkg.pack.knowledge import Network
 
 
 def _sigmoid(x: Float) -> Float:
@@ -29,18 +29,15 @@ ACTIVATIONS: dict[str, Callable[[Float], Float]] = {
 }
 
 
-def answers(pack: Pack, model: KnowledgeModel, values: Float) -> Float:
-    """The class position or number that the model's network gives, [B]; NaN where one of its inputs is unknown.
+def answers(network: Network, arrays: Mapping[str, NDArray[np.generic]], inputs: Float) -> Float:
+    """The class position or number that a network gives, [B]; NaN where one of its inputs is unknown.
 
     Args:
-        values: float64 [V, B, C] in source units.
+        arrays: the pack's, with the layers' weights. inputs: float64 [B, I] in source units.
     """
-    network = model.network
-    assert network is not None
-    bank = pack.conditions[network.bank]
-    x = (values[bank.views[0], :, bank.slots[0]].T - np.array(network.mean)) / np.array(network.std)
+    x = (inputs - np.array(network.mean)) / np.array(network.std)
     for layer in network.layers:
-        x = ACTIVATIONS[layer.activation](x @ pack.arrays[layer.weight].T + pack.arrays[layer.bias])
+        x = ACTIVATIONS[layer.activation](x @ arrays[layer.weight].T + arrays[layer.bias])
     match network.decision:
         case "largest":
             result = np.argmax(x, axis=1).astype(np.float64)

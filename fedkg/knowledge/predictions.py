@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.constraints.timing import Timing
-from fedkg.knowledge.conditions import Float, held, numbers
+from fedkg.knowledge.conditions import Conditions, Float, OnValues
 from fedkg.knowledge.network import answers
 from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
@@ -22,13 +22,18 @@ def predictions(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing
         values: float64 [V, B, C] in source units.
         timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
     """
+    return predicted_by(model, OnValues(pack, values, timing))
+
+
+def predicted_by(model: KnowledgeModel, on: Conditions) -> Float:
+    """`predictions` for samples whose conditions are at hand."""
     if model.network is not None:
-        return answers(pack, model, values)
-    result = np.full(values.shape[1], np.nan)
-    undecided = np.ones(values.shape[1], dtype=np.bool_)
+        return answers(model.network, on.arrays, on.inputs(model.network))
+    result = np.full(on.samples, np.nan)
+    undecided = np.ones(on.samples, dtype=np.bool_)
     for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
-        verdict = held(pack, clause, values, timing)
-        said = _said(pack, clause, values, timing)
+        verdict = on.held(clause)
+        said = _said(clause, on, verdict.holds.shape[1])
         for row in range(verdict.holds.shape[1]):
             now = undecided & verdict.holds[:, row]
             result[now] = said[now, row]
@@ -36,9 +41,9 @@ def predictions(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing
     return result
 
 
-def _said(pack: Pack, clause: Clause, values: Float, timing: Timing | None) -> Float:
+def _said(clause: Clause, on: Conditions, rows: int) -> Float:
     """What the clause predicts, [B, R]."""
     if clause.value is not None:
-        return numbers(pack, clause, clause.value, values, timing)
+        return on.numbers(clause, clause.value)
     code = np.nan if clause.predicted is None else float(clause.predicted)
-    return np.full((values.shape[1], pack.conditions[clause.bank].rows), code)
+    return np.full((on.samples, rows), code)

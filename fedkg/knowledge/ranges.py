@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.constraints.timing import Timing
-from fedkg.knowledge.conditions import Bool, Float, held, numbers
+from fedkg.knowledge.conditions import Bool, Conditions, Float, OnValues
 from fedkg.knowledge.network import answers
 from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
@@ -25,9 +25,14 @@ def allowed_classes(pack: Pack, model: KnowledgeModel, values: Float, timing: Ti
         values: float64 [V, B, C] in source units.
         timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
     """
-    batch = values.shape[1]
+    return classes_in(model, OnValues(pack, values, timing))
+
+
+def classes_in(model: KnowledgeModel, on: Conditions) -> Bool:
+    """`allowed_classes` of samples whose conditions are at hand."""
+    batch = on.samples
     if model.network is not None:
-        code = answers(pack, model, values)
+        code = answers(model.network, on.arrays, on.inputs(model.network))
         known = ~np.isnan(code)
         allowed = np.ones((batch, len(model.classes)), dtype=np.bool_)
         allowed[known] = np.arange(len(model.classes)) == code[known, None]
@@ -35,7 +40,7 @@ def allowed_classes(pack: Pack, model: KnowledgeModel, values: Float, timing: Ti
     allowed = np.ones((batch, len(model.classes)), dtype=np.bool_)
     open_to = np.ones(batch, dtype=np.bool_)
     for clause in model.clauses:
-        verdict = held(pack, clause, values, timing)
+        verdict = on.held(clause)
         open_to &= np.asarray(~(verdict.holds | verdict.unknown).any(axis=1))
         somewhere = np.asarray(verdict.holds.any(axis=1))
         allowed &= ~somewhere[:, None] | _mask(clause, len(model.classes))
@@ -53,31 +58,36 @@ def _mask(clause: Clause, count: int) -> Bool:
 def allowed_interval(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None) -> Float:
     """The smallest and largest allowed number, [B, 2], in the model's unit and within its span; the first exceeds the second where
     clauses contradict each other. Arguments as of `allowed_classes`."""
-    batch = values.shape[1]
+    return interval_in(model, OnValues(pack, values, timing))
+
+
+def interval_in(model: KnowledgeModel, on: Conditions) -> Float:
+    """`allowed_interval` of samples whose conditions are at hand."""
+    batch = on.samples
     low, high = model.span if model.span is not None else (-np.inf, np.inf)
     result = np.tile(np.array([low, high], dtype=np.float64), (batch, 1))
     if model.network is not None:
-        number = answers(pack, model, values)
+        number = answers(model.network, on.arrays, on.inputs(model.network))
         known = ~np.isnan(number)
         result[known] = number[known, None]
         return result
     open_to = np.ones(batch, dtype=np.bool_)
     for clause in model.clauses:
-        verdict = held(pack, clause, values, timing)
+        verdict = on.held(clause)
         open_to &= np.asarray(~(verdict.holds | verdict.unknown).any(axis=1))
-        _narrow(pack, clause, verdict.holds, result, values, timing)
+        _narrow(clause, verdict.holds, result, on)
     if model.otherwise is not None:
-        holds = open_to[:, None] & held(pack, model.otherwise, values, timing).holds
-        _narrow(pack, model.otherwise, holds, result, values, timing)
+        holds = open_to[:, None] & on.held(model.otherwise).holds
+        _narrow(model.otherwise, holds, result, on)
     return result
 
 
-def _narrow(pack: Pack, clause: Clause, where: Bool, result: Float, values: Float, timing: Timing | None) -> None:
+def _narrow(clause: Clause, where: Bool, result: Float, on: Conditions) -> None:
     """Cut the interval down to that of a clause, `where` [B, R] it holds; an end that is unknown does not cut."""
     for term, end in ((clause.low, 0), (clause.high, 1)):
         if term is None:
             continue
-        number = numbers(pack, clause, term, values, timing)
+        number = on.numbers(clause, term)
         limit = np.where(where & ~np.isnan(number), number, -np.inf if end == 0 else np.inf)
         if limit.shape[1]:
             result[:, end] = np.maximum(result[:, 0], limit.max(axis=1)) if end == 0 else np.minimum(result[:, 1], limit.min(axis=1))

@@ -39,3 +39,19 @@ def test_the_expected_number_is_the_mean_of_the_centres() -> None:
 def test_no_bins_without_width(span: tuple[float, float], count: int) -> None:
     with pytest.raises(ValueError, match="bins between"):
         edges(span, count)
+
+
+def test_the_papers_bins() -> None:
+    ends = edges((0.0, 10.0), 5)
+    assert bin_of(np.array([0.0, 2.0, 9.999, 10.0]), ends).tolist() == [0.0, 1.0, 4.0, 4.0]
+    closed = mask_of(np.array([[2.0, 4.0], [0.0, 10.0], [10.0, 10.0]]), ends)
+    assert [np.flatnonzero(row).tolist() for row in closed] == [[1, 2], [0, 1, 2, 3, 4], [4]]
+    assert np.flatnonzero(mask_of(np.array([[1.9, 2.0]]), ends, open_end=True)[0]).tolist() == [0]
+
+
+def test_a_tenth_is_where_it_is_written() -> None:
+    ends = edges((0.0, 1.0), 10)
+    written = np.arange(10) / 10
+    assert (ends[3], written[3]) == (0.30000000000000004, 0.3)
+    assert bin_of(written, ends).tolist() == list(range(10))
+    assert [int(row.sum()) for row in mask_of(np.stack([written, written], 1), ends)] == [1] * 10

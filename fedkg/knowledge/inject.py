@@ -1,0 +1,125 @@
+"""A model with knowledge built into its answers: ``fedkg.inject(model, prediction=..., range=..., trust=...)``.
+
+Letters: B batch, F features, K classes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedkg.errors import KnowledgeError, LayoutError
+from fedkg.knowledge.bins import centres
+from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability
+from fedkg.knowledge.known import Known
+from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+
+Range = RangeKnowledge | Callable[[Tensor], Tensor]
+Prediction = PredictionKnowledge | Callable[[Tensor], Tensor]
+
+
+class Injected(nn.Module):
+    """A model whose answers are probabilities that obey its knowledge (Fan et al. 2022, definition 5.1).
+
+    The model's parameters are all there is to train: knowledge and trust are no parameters and stand in no ``state_dict``, so that an
+    upload of weights tells nothing of them. Made by `inject`.
+    """
+
+    def __init__(self, model: nn.Module, *, prediction: Prediction | None, range: Range | None, trust: float) -> None:
+        super().__init__()
+        self.model = model
+        self._range, self._prediction = (range,), (prediction,)  # in tuples, so that no knowledge enters the state
+        self.trust = trust
+
+    def known(self, x: Tensor, **places: Any) -> Known:
+        """What knowledge says of a batch: once for a data set, then ``injected(x[rows], known=known[rows])``.
+
+        Args:
+            x: features [B, F]. places: `keys` and `previous`, as of `RangeKnowledge`.
+        """
+        [ranging], [predicting] = self._range, self._prediction
+        shape = tuple(x.shape[:-1])
+        allowed = None if ranging is None else ranging(x, **places)
+        predicted = torch.full(shape, NOTHING, device=x.device) if predicting is None else predicting(x, **places)
+        if allowed is None:
+            count = predicting.count if isinstance(predicting, PredictionKnowledge) else int(self.model(x[:1]).shape[-1])
+            allowed = torch.ones((*shape, count), dtype=torch.bool, device=x.device)
+        if allowed.dtype != torch.bool or allowed.shape[:-1] != shape:
+            raise LayoutError("the range does not fit the batch", expected=f"bool {[*shape, 'K']}", received=_said(allowed))
+        if predicted.dtype != torch.int64 or predicted.shape != shape:
+            raise LayoutError("the predictions do not fit the batch", expected=f"int64 {list(shape)}", received=_said(predicted))
+        return Known(allowed=allowed, predicted=predicted)
+
+    def forward(self, x: Tensor, *, known: Known | None = None) -> Tensor:
+        """The probabilities of the classes, [B, K]: 0 outside of the range, never below the trust for the predicted class.
+
+        Raises:
+            LayoutError: the model's logits are not those of K classes.
+        """
+        known = self.known(x) if known is None else known
+        return injected(self._logits(x, known), known.allowed, known.predicted, self.trust)
+
+    def loss(self, x: Tensor, label: Tensor, *, known: Known | None = None) -> Tensor:
+        """The cross entropy of each sample, [B], from int64 labels [B]; infinite, without gradient, where knowledge rules the label out."""
+        known = self.known(x) if known is None else known
+        return -injected_log_probability(self._logits(x, known), known.allowed, known.predicted, self.trust, label)
+
+    def decide(self, x: Tensor, *, known: Known | None = None) -> Tensor:
+        """The most probable class, int64 [B]; ties go to the predicted one."""
+        known = self.known(x) if known is None else known
+        return decided(self(x, known=known), known.predicted)
+
+    def number(self, x: Tensor, *, known: Known | None = None, mean: bool = False) -> Tensor:
+        """The number that the answer's bins stand for, [B] in the output's unit: the most probable bin's centre, or the mean of all.
+
+        Raises:
+            KnowledgeError: the knowledge is about classes.
+        """
+        parts = (*self._range, *self._prediction)
+        ends = next((part.ends for part in parts if isinstance(part, (RangeKnowledge, PredictionKnowledge))), None)
+        if ends is None:
+            raise KnowledgeError("the answer is a class and stands for no number", help="model.decide(x)")
+        middle = torch.as_tensor(centres(ends), dtype=x.dtype, device=x.device)
+        known = self.known(x) if known is None else known
+        return self(x, known=known) @ middle if mean else middle[self.decide(x, known=known)]
+
+    def _logits(self, x: Tensor, known: Known) -> Tensor:
+        logits: Tensor = self.model(x)
+        if logits.shape != known.allowed.shape:
+            raise LayoutError(
+                "the model's answers are not one logit for each class", expected=str(list(known.allowed.shape)), received=_said(logits)
+            )
+        return logits
+
+
+def inject(model: nn.Module, prediction: Prediction | None = None, range: Range | None = None, trust: float = 0.3) -> Injected:
+    """Build knowledge into a model.
+
+    Args:
+        model: any module from features [B, F] to logits [B, K]; no softmax inside.
+        prediction: what predicts a class: `PredictionKnowledge`, or a function from features to int64 [B], -1 for nothing.
+        range: what allows classes: `RangeKnowledge`, or a function from features to bool [B, K].
+        trust: how far a prediction is followed, in 0 .. 1; above 0.5 it is always the answer.
+
+    Raises:
+        KnowledgeError: a trust outside of 0 .. 1, neither kind of knowledge, or the two about different classes.
+    """
+    if not 0 <= trust <= 1:
+        raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(trust))
+    if prediction is None and range is None:
+        raise KnowledgeError("there is nothing to inject", expected="prediction=, range= or both")
+    if trust == 1 and prediction is not None:
+        warnings.warn("with a trust of 1 the model learns nothing where something is predicted", stacklevel=2)
+    if isinstance(prediction, PredictionKnowledge) and isinstance(range, RangeKnowledge):
+        said, allowed = (part.classes or part.count for part in (prediction, range))
+        if said != allowed:
+            raise KnowledgeError("prediction and range are about different classes", received=f"{said} and {allowed}")
+    return Injected(model, prediction=prediction, range=range, trust=trust)
+
+
+def _said(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

@@ -1,0 +1,124 @@
+"""What is known of a batch of samples, and how it is brought to agree with itself and with the labels (assumption 5.1).
+
+Letters: N samples, K classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import KnowledgeError
+from fedkg.knowledge.injection import NOTHING
+
+Policy = Literal["error", "drop", "repair"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Known:
+    """What knowledge says of each sample, before any model answers.
+
+    Attributes:
+        allowed: bool [..., K], the classes in which the true one lies.
+        predicted: int64 [...], the class that is predicted; -1 where none is.
+    """
+
+    allowed: Tensor
+    predicted: Tensor
+
+    def __getitem__(self, rows: Tensor | slice | int) -> Known:
+        """What is known of some of the samples."""
+        return Known(allowed=self.allowed[rows], predicted=self.predicted[rows])
+
+    def to(self, device: torch.device | str) -> Known:
+        """The same on another device."""
+        return Known(allowed=self.allowed.to(device), predicted=self.predicted.to(device))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reconciled:
+    """Knowledge that holds together.
+
+    Attributes:
+        known: of all N samples, none with an empty range, no prediction outside of its range.
+        kept: bool [N], the samples to train on.
+        empty, outside, wrong: how many samples had an empty range, a prediction outside of their range, a label that was ruled out.
+    """
+
+    known: Known
+    kept: Tensor
+    empty: int
+    outside: int
+    wrong: int
+
+
+def reconcile(known: Known, labels: Tensor | None = None, *, policy: Policy = "error", trust: float = 0.0, client: str = "") -> Reconciled:
+    """Knowledge that contradicts itself or the labels, found and settled before training.
+
+    Three things can be wrong (specification K3, K11): a range is empty, a prediction lies outside of its range, or a label lies outside
+    of the range and is not predicted either (with a trust above 0), so that its loss is infinite.
+
+    Args:
+        known: of N samples. labels: int64 [N], the true classes where they are known.
+        policy: "error" raises. "drop" gives up what is wrong: an empty range allows everything, a prediction outside of its range is none,
+            a sample with an impossible label is not trained on. "repair" widens the range: by the prediction, by the label.
+        trust: the trust the knowledge will be injected with. client: whose samples they are, for the message.
+
+    Raises:
+        KnowledgeError: under "error", with the first row of each kind and their number.
+    """
+    allowed, predicted = known.allowed, known.predicted
+    empty = ~allowed.any(-1)
+    outside = ~empty & (predicted >= 0) & ~_holds(allowed, predicted)
+    wrong = torch.zeros_like(empty) if labels is None else ~empty & ~_holds(allowed, labels) & ~((predicted == labels) & (trust > 0))
+    if policy == "error":
+        _refuse(empty, outside, wrong, labels, client)
+    allowed = allowed | empty.unsqueeze(-1)
+    kept = torch.ones_like(empty)
+    if policy == "drop":
+        predicted = torch.where(outside, NOTHING, predicted)
+        if labels is not None:  # a dropped prediction saves its label no longer
+            kept = _holds(allowed, labels)
+    else:
+        allowed = _with(allowed, predicted, outside)
+        if labels is not None:
+            allowed = _with(allowed, labels, wrong)
+    return Reconciled(
+        known=Known(allowed=allowed, predicted=predicted),
+        kept=kept,
+        empty=int(empty.sum()),
+        outside=int(outside.sum()),
+        wrong=int(wrong.sum()),
+    )
+
+
+def _holds(allowed: Tensor, classes: Tensor) -> Tensor:
+    return allowed.gather(-1, classes.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
+
+def _with(allowed: Tensor, classes: Tensor, where: Tensor) -> Tensor:
+    """The allowed classes and, where told, one more."""
+    added = classes.unsqueeze(-1) == torch.arange(allowed.shape[-1], device=allowed.device)
+    return allowed | (added & where.unsqueeze(-1))
+
+
+def _refuse(empty: Tensor, outside: Tensor, wrong: Tensor, labels: Tensor | None, client: str) -> None:
+    """Raise for what is wrong."""
+    found = []
+    for rows, text in ((empty, "allow no class"), (outside, "have a prediction outside of their range")):
+        if bool(rows.any()):
+            found.append(f"{int(rows.sum())} samples {text} (the first is row {int(rows.int().argmax())})")
+    if bool(wrong.any()):
+        first = int(wrong.int().argmax())
+        label = "" if labels is None else f" with class {int(labels[first])}"
+        found.append(f"{int(wrong.sum())} labels are ruled out (the first is row {first}{label})")
+    if found:
+        whose = f" of client {client}" if client else ""
+        raise KnowledgeError(
+            f"the knowledge{whose} contradicts itself or the labels",
+            received="; ".join(found),
+            help='correct the knowledge, or choose policy="drop" or policy="repair"',
+        )

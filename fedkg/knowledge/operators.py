@@ -1,0 +1,40 @@
+"""What knowledge models see of an input: some of its features, or an image at a lower resolution (Fan et al. 2022, section 6).
+
+Letters: F features, n the side of a square image, p the side of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.nn import functional
+
+from fedkg.errors import LayoutError
+
+
+def select(x: Tensor, features: Sequence[int]) -> Tensor:
+    """The features at these positions, counted from 0, in this order: [..., F] to [..., len(features)].
+
+    Raises:
+        LayoutError: a position outside of the features.
+    """
+    wrong = [position for position in features if not 0 <= position < x.shape[-1]]
+    if wrong:
+        raise LayoutError(f"there is no feature {wrong[0]}", expected=f"0 .. {x.shape[-1] - 1}")
+    return x[..., list(features)]
+
+
+def max_pool(x: Tensor, block: int) -> Tensor:
+    """The largest number of each p x p block: [..., n, n] to [..., n / p, n / p].
+
+    Raises:
+        LayoutError: images that are not square or whose side is no multiple of p.
+    """
+    rows, columns = x.shape[-2:]
+    if rows != columns or block < 1 or rows % block:
+        raise LayoutError(
+            "the images cannot be cut into blocks", expected=f"squares of a side divisible by {block}", received=f"{rows} x {columns}"
+        )
+    pooled = functional.max_pool2d(x.reshape(-1, 1, rows, columns), block)
+    return pooled.reshape(*x.shape[:-2], rows // block, columns // block)

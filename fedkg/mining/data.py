@@ -1,0 +1,82 @@
+"""Traces that parameters are mined in: the channels that a formula reads, of every client, side by side.
+
+Letters: C clients, S traces of each, T steps, F features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.layout import InputLayout
+from fedkg.errors import HorizonError, LayoutError
+from fedkg.pack import Bank, Pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Channels:
+    """What a formula with one row reads.
+
+    Attributes:
+        slots: float64 [1, C * S * T] for each slot, in source units.
+        shape: C, S, T.
+        usable: bool [C, S], the traces without an unknown value among those it reads.
+    """
+
+    slots: dict[int, Tensor]
+    shape: tuple[int, int, int]
+    usable: Tensor
+
+    def first(self, steps: float) -> Channels:
+        """The same channels, of the first steps alone."""
+        clients, samples, all_steps = self.shape
+        kept = int(min(steps, all_steps))
+        if kept == all_steps:
+            return self
+        slots = {slot: channel.reshape(self.shape)[..., :kept].reshape(1, -1) for slot, channel in self.slots.items()}
+        return Channels(slots=slots, shape=(clients, samples, kept), usable=self.usable)
+
+
+def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Tensor | None) -> Channels:
+    """The channels of a condition's one row.
+
+    Args:
+        x: [C, S, T, F] or, for one client, [S, T, F]. layout: names of the features (signals, outputs, or headers) and their scaling.
+        inside: bool [C, S], the traces that are there where clients have different numbers of them; None: all.
+
+    Raises:
+        LayoutError: a column that the formula reads has no place in the layout, a view other than the plain one, or shapes that do not fit.
+    """
+    values = x.unsqueeze(0) if x.ndim == 3 else x
+    if values.ndim != 4 or values.shape[-1] != len(layout.names):
+        raise LayoutError("the traces do not fit their layout", expected=f"[C, S, T, {len(layout.names)}]", received=str(list(x.shape)))
+    shape = (int(values.shape[0]), int(values.shape[1]), int(values.shape[2]))
+    slots: dict[int, Tensor] = {}
+    for slot, (column, view) in enumerate(zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True)):
+        known = pack.manifest.contract.columns[column]
+        place = next((i for i, name in enumerate(layout.names) if name in (known.name, known.source)), None)
+        if place is None:
+            raise LayoutError(f"`{known.name}` is mined in, and has no place in the layout", expected=", ".join(layout.names))
+        if view != 0:
+            raise LayoutError(f"`{known.name}` is read at another row; only plain signals can be mined in")
+        channel = values[..., place].double()
+        if layout.mean is not None and layout.std is not None:
+            channel = channel * layout.std[place] + layout.mean[place]
+        slots[slot] = channel.reshape(1, -1)
+    usable = torch.ones(shape[:2], dtype=torch.bool, device=values.device) if inside is None else inside.reshape(shape[:2])
+    for channel in slots.values():
+        usable = usable & torch.isfinite(channel.reshape(shape)).all(-1)
+    return Channels(slots={slot: channel.nan_to_num() for slot, channel in slots.items()}, shape=shape, usable=usable)
+
+
+def check_horizon(ahead: float, steps: int, name: str, clip: bool) -> None:
+    """Raise where a formula looks beyond the traces, whose ends are strict. Raises HorizonError."""
+    if not clip and ahead >= steps:
+        raise HorizonError(
+            f"`{name}` looks {ahead:g} steps ahead, beyond the traces",
+            expected=f"traces of at least {ahead + 1:g} steps",
+            received=f"{steps} steps",
+            help="mine in longer traces, or write `timeline ... ends clip`",
+        )

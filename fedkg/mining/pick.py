@@ -1,0 +1,78 @@
+"""From the level of each trace to that of a client: the least, a quantile, or a private one.
+
+Letters: C clients, S traces of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import KnowledgeError
+
+Pick = Callable[[Tensor, Tensor], Tensor]
+"""From levels [C, S] and which of them count, bool [C, S], to one level for each client, [C]; NaN for a client without traces."""
+
+
+def least(levels: Tensor, usable: Tensor) -> Tensor:
+    """The level that all traces satisfy."""
+    found = torch.where(usable, levels, math.inf).amin(-1)
+    return torch.where(usable.any(-1), found, math.nan)
+
+
+def quantile(share: float) -> Pick:
+    """The largest level that at least this share of the traces satisfies.
+
+    Raises:
+        KnowledgeError: a share outside of 0 .. 1, 0 excluded.
+    """
+    if not 0 < share <= 1:
+        raise KnowledgeError("the share of traces is above 0 and at most 1", received=str(share))
+
+    def pick(levels: Tensor, usable: Tensor) -> Tensor:
+        count = usable.sum(-1)
+        ordered = torch.sort(torch.where(usable, levels, math.inf), dim=-1, descending=False).values
+        given_up = count - torch.ceil(share * count - 1e-9).to(torch.int64)
+        found = ordered.gather(-1, given_up.clamp(0, levels.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+        return torch.where(count > 0, found, math.nan)
+
+    return pick
+
+
+def private(share: float, epsilon: float, span: tuple[float, float], generator: torch.Generator) -> Pick:
+    """A quantile under differential privacy: the exponential mechanism over the gaps between levels (Smith 2011, algorithm 2).
+
+    One trace more or less changes what is published by a factor of at most ``exp(epsilon)``. What is found lies in `span`, which must not
+    be taken from the data; with few traces it is mostly noise.
+
+    Args:
+        share: of the traces that should satisfy it. epsilon: above 0, spent for every parameter of every client.
+        span: between which levels to look, in the parameter's unit; for a parameter that is loosest upwards its negative.
+        generator: of the noise; seed it for runs that can be repeated.
+
+    Raises:
+        KnowledgeError: an epsilon that is not above 0, an empty span.
+    """
+    low, high = span
+    if not epsilon > 0 or not low < high:
+        raise KnowledgeError("a private quantile needs epsilon above 0 and a span", received=f"epsilon {epsilon}, span {low} .. {high}")
+
+    def pick(levels: Tensor, usable: Tensor) -> Tensor:
+        count = usable.sum(-1, keepdim=True)
+        held = torch.sort(torch.where(usable, levels.clamp(low, high), high), dim=-1).values
+        ends = torch.cat([torch.full_like(held[:, :1], low), held, torch.full_like(held[:, :1], high)], -1)
+        gaps = (ends[:, 1:] - ends[:, :-1]).clamp(min=0)
+        below = torch.arange(gaps.shape[-1], device=levels.device).expand(gaps.shape)  # traces whose level lies below the gap
+        utility = -((1 - share) * count - below).abs()
+        there = (below <= count) & (gaps > 0)
+        score = torch.where(there, torch.log(torch.where(there, gaps, 1)) + epsilon / 2 * utility, -math.inf)
+        gumbel = -torch.log(-torch.log(torch.rand(score.shape, generator=generator, dtype=score.dtype).clamp(1e-300, 1 - 1e-16)))
+        gap = (score + gumbel.to(score.device)).argmax(-1, keepdim=True)
+        inside = torch.rand(gap.shape, generator=generator, dtype=score.dtype).to(score.device)
+        found = ends.gather(-1, gap) + inside * gaps.gather(-1, gap)
+        return torch.where(count.squeeze(-1) > 0, found.squeeze(-1), math.nan)
+
+    return pick

@@ -1,0 +1,230 @@
+"""Mining: the tightest parameters of a template that the traces of each client satisfy (An, Johnson and Ma 2024, sections 3 and 4.1).
+
+Parameters are found one after the other, others that have no value yet being at their loosest. One that every value satisfies then is left
+for later: with another one found first it may be bound. Where two wait for each other (a trigger and its answer), the first is set to a
+quantile of what it is compared with.
+
+Letters: C clients, S traces of each, T steps, F features, P parameters, B = C * S * T places; R distinct windows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.constraints.evaluation import evaluate, reported
+from fedkg.constraints.layout import InputLayout
+from fedkg.constraints.reading import Reading, Steps
+from fedkg.constraints.stl import horizon
+from fedkg.errors import KnowledgeError
+from fedkg.mining.data import Channels, channels, check_horizon
+from fedkg.mining.levels import NoLevel, compared_with, levels
+from fedkg.mining.mined import Mined
+from fedkg.mining.pick import Pick, least
+from fedkg.pack import Bank, Pack
+from fedkg.pack.inference import Inference, MinedParameter
+
+LOOSEST = 1e200
+"""Beyond every number of data: where a parameter makes its comparison hold, or fail, everywhere."""
+
+
+def mine(
+    pack: Pack,
+    inference: Inference,
+    x: Tensor,
+    *,
+    layout: InputLayout,
+    inside: Tensor | None = None,
+    pick: Pick = least,
+    trigger: float = 0.75,
+    margin: float = 1e-6,
+    method: Literal["exact", "bisection"] = "exact",
+) -> Mined:
+    """The tightest parameters, for many clients in one call.
+
+    Args:
+        pack: compiled rules. inference: one of ``pack.manifest.inferences``.
+        x: traces [C, S, T, F], or [S, T, F] of one client; verdicts are those at the first step of each.
+        layout: what the features are and how they were scaled: ``fedkg.columns(names, mean=..., std=...)``.
+        inside: bool [C, S], the traces that are there; None: all.
+        pick: how the levels of traces become that of a client: `least`, ``quantile(0.95)``, ``private(...)``.
+        trigger: the quantile to which a trigger is set that nothing else determines.
+        margin: how far from the tightest value a strict comparison keeps, as a share of its declared span; of bisection the tolerance.
+        method: "exact" reads values off the levels of comparisons, and halves the declared span only for a parameter that has none (one in
+            a product with data, among members); "bisection" halves it for all.
+
+    Raises:
+        LayoutError: the traces do not fit the layout. HorizonError: the formula looks beyond them.
+        KnowledgeError: a parameter in which the formula is not monotone, or one to be searched for that has no declared span.
+    """
+    bank = pack.conditions[inference.condition]
+    given = channels(pack, bank, x, layout, inside)
+    search = _Search(bank, inference, given, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
+    ahead = max(horizon(bank.skeleton, row.tolist()) for row in search.windows()[0].T)
+    check_horizon(ahead, given.shape[2], inference.name, search.clip)
+    if not any(parameter.integer for parameter in inference.parameters):
+        search.given = given.first(ahead + 1)
+    waiting = list(range(len(inference.parameters)))
+    while waiting:
+        found = next((place for place in waiting if search.settle(place, pick, margin)), None)
+        if found is None and len(waiting) > 1:
+            found = next((place for place in waiting if search.set_trigger(place, trigger)), None)
+        if found is None:
+            break
+        waiting.remove(found)
+    return search.result()
+
+
+class _Search:
+    """The values so far, and the verdicts with them. A parameter without a value is at its loosest."""
+
+    def __init__(self, bank: Bank, inference: Inference, given: Channels, *, clip: bool, halving: bool) -> None:
+        self.bank, self.parameters, self.given, self.clip = bank, inference.parameters, given, clip
+        self.name, self.halving = inference.name, halving
+        device = given.usable.device
+        self.values = torch.full((given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device)
+        self.chosen = torch.zeros(self.values.shape, dtype=torch.bool, device=device)
+
+    def settle(self, place: int, pick: Pick, margin: float) -> bool:
+        """Find the value of a parameter for the clients whose traces bind it; whether there are any."""
+        parameter = self.parameters[place]
+        if parameter.direction == "none":
+            raise self._refused(parameter, "a parameter in which the formula is monotone")
+        value = self._steps(place, pick) if parameter.integer else self._tightest(place, pick, margin)
+        if bool(torch.isnan(value).all()):
+            return False
+        self.values[:, place] = value
+        if not parameter.integer:
+            span = parameter.span or (0.0, 1.0)
+            loosen = margin * max(span[1] - span[0], 1e-12) * (1.0 if parameter.direction == "up" else -1.0)
+            self.values[:, place] = torch.where(self._kept(pick), value, value + loosen)
+        return True
+
+    def _tightest(self, place: int, pick: Pick, margin: float) -> Tensor:
+        """The value at which the formula turns, [C]; NaN where it does not."""
+        parameter = self.parameters[place]
+        if self.halving:
+            return self._halved(place, pick, margin)
+        try:
+            level = pick(self._first(levels(self.bank.skeleton, self._reading(), parameter.param)), self.given.usable)
+        except NoLevel:
+            return self._halved(place, pick, margin)
+        bound = level.abs() < LOOSEST / 2
+        return torch.where(bound, -level if parameter.direction == "up" else level, math.nan)
+
+    def _halved(self, place: int, pick: Pick, margin: float) -> Tensor:
+        """The same by halving the declared span, by Boolean satisfaction: robustness 0 decides nothing (specification 4.1), [C]."""
+        parameter = self.parameters[place]
+        if parameter.span is None:
+            raise self._refused(parameter, "a parameter that a signal with a span is compared with")
+        ends = parameter.span if parameter.direction == "down" else parameter.span[::-1]
+        good, bad = (torch.full_like(self.values[:, place], end) for end in ends)
+        kept: list[Tensor] = []
+        for end in (good, bad):
+            self.values[:, place] = end
+            kept.append(self._kept(pick))
+        for _ in range(max(1, math.ceil(math.log2(1 / margin)))):
+            middle = (good + bad) / 2
+            self.values[:, place] = middle
+            holds = self._kept(pick)
+            good, bad = torch.where(holds, middle, good), torch.where(holds, bad, middle)
+        self.values[:, place] = math.nan
+        return torch.where(kept[0] & ~kept[1], good, math.nan)
+
+    def _steps(self, place: int, pick: Pick) -> Tensor:
+        """The tightest number of steps, [C], by trying all; NaN where every number of them does, or none."""
+        counts = range(self.given.shape[2])
+        found = torch.full_like(self.values[:, place], math.nan)
+        kept: list[Tensor] = []
+        for count in counts:
+            self.values[:, place] = count
+            kept.append(self._kept(pick))
+        self.values[:, place] = math.nan
+        holds = torch.stack(kept)
+        order = counts if self.parameters[place].direction == "down" else reversed(counts)  # the tightest last
+        for count in order:
+            found = torch.where(holds[count], float(count), found)
+        return torch.where(holds.all(0), math.nan, found)
+
+    def set_trigger(self, place: int, share: float) -> bool:
+        """Set a parameter to a quantile of what it is compared with; whether it is compared with something."""
+        numbers = (
+            None if self.parameters[place].integer else compared_with(self.bank.skeleton, self._reading(), self.parameters[place].param)
+        )
+        if numbers is None:
+            return False
+        usable = self.given.usable.unsqueeze(-1)
+        each = numbers.expand(1, math.prod(self.given.shape)).reshape(self.given.shape)
+        self.values[:, place] = torch.nanquantile(torch.where(usable, each, math.nan).flatten(1), share, dim=1)
+        self.chosen[:, place] = True
+        return True
+
+    def result(self) -> Mined:
+        """What was found, with the verdicts of the traces."""
+        determined = ~torch.isnan(self.values)
+        whole, count = determined.all(-1), self.given.usable.sum(-1)
+        values = self._first(evaluate(self.bank.skeleton, self._reading()))
+        worst = torch.where(self.given.usable, reported(self.bank.skeleton, values), math.inf).amin(-1)
+        share = ((values >= 0) & self.given.usable).sum(-1).double() / count
+        return Mined(
+            names=tuple(parameter.name for parameter in self.parameters),
+            units=tuple(parameter.unit for parameter in self.parameters),
+            values=self.values,
+            determined=determined,
+            chosen=self.chosen,
+            traces=count,
+            satisfied=torch.where(whole, share, math.nan),
+            robustness=torch.where(whole & (count > 0), worst, math.nan),
+        )
+
+    def _kept(self, pick: Pick) -> Tensor:
+        """Whether the traces of each client satisfy the formula, as far as `pick` asks of them: bool [C]."""
+        holds = self._first(evaluate(self.bank.skeleton, self._reading())) >= 0
+        return pick(torch.where(holds, 1.0, -1.0).double(), self.given.usable) > 0
+
+    def _refused(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
+        return KnowledgeError(f"`{parameter.name}` of `{self.name}` cannot be mined", expected=expected)
+
+    def windows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The parameters as numbers for each distinct choice of window bounds, [p, R], and which choice is each client's, [C]."""
+        own = [place for place, parameter in enumerate(self.parameters) if parameter.integer]
+        bounds = self._filled()[:, own].cpu().numpy()
+        distinct, which = np.unique(bounds, axis=0, return_inverse=True)
+        numbers = np.repeat(self.bank.params.T, len(distinct), axis=1)
+        for column, place in enumerate(own):
+            numbers[self.parameters[place].param] = distinct[:, column]
+        return numbers, which.reshape(-1)
+
+    def _filled(self) -> Tensor:
+        """The values, those that are not found at their loosest: [C, P]."""
+        last = float(self.given.shape[2] - 1)
+        loosest = [
+            (last if parameter.direction == "up" else 0.0)
+            if parameter.integer
+            else math.copysign(LOOSEST, (parameter.direction == "up") - 0.5)
+            for parameter in self.parameters
+        ]
+        return torch.where(torch.isnan(self.values), self.values.new_tensor(loosest), self.values)
+
+    def _reading(self) -> Reading:
+        each = self._filled()
+        spread = self.given.shape[1] * self.given.shape[2]
+        params = [torch.full((1, 1), value, dtype=torch.float64, device=each.device) for value in self.bank.params[0].tolist()]
+        for place, parameter in enumerate(self.parameters):
+            params[parameter.param] = each[:, place].repeat_interleave(spread)[None]
+        steps = Steps(places=math.prod(self.given.shape), count=self.given.shape[2], length=None, clip=self.clip)
+        return Reading(slots=self.given.slots, params=params, numbers=self.windows()[0], steps=steps)
+
+    def _first(self, values: Tensor) -> Tensor:
+        """Values [R, B] at the first step of each trace, each client's with its own windows: [C, S]."""
+        clients, samples, steps = self.given.shape
+        which = torch.from_numpy(self.windows()[1]).to(values.device)
+        laid = values.expand(max(values.shape[0], 1), clients * samples * steps).reshape(-1, clients, samples, steps)[..., 0]
+        if laid.shape[0] == 1:
+            return laid[0]
+        return laid[which, torch.arange(clients, device=values.device)]

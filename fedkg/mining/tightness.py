@@ -1,0 +1,112 @@
+"""How tightly a formula with given parameters fits traces: the smooth metric of TeLEX (Jha et al. 2017), and its gradient.
+
+Where robustness grows without bound as a bound is loosened, this metric is best where traces satisfy a comparison by a little: about 1.14
+standard deviations of the compared signal, the unit that residuals are measured in here (the metric depends on scale).
+
+Letters: C clients, S traces of each, T steps, P parameters, B = C * S * T places.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.compound import steps_of, windows_of
+from fedkg.constraints.evaluation import compare_margin, evaluate
+from fedkg.constraints.layout import InputLayout
+from fedkg.constraints.reading import Reading, Steps
+from fedkg.constraints.windows import ROBUSTNESS, over_window, until
+from fedkg.errors import KnowledgeError
+from fedkg.mining.data import channels
+from fedkg.pack import Pack
+from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
+from fedkg.pack.inference import Inference
+
+WIDTH = 0.01
+"""How fast wide windows are preferred for always and until, and narrow ones for eventually."""
+
+
+def theta(residual: Tensor) -> Tensor:
+    """``1 / (r + exp(-r)) - exp(-r)``: 0 at 0, at most 0.3652 at 1.1438, towards 0 for large r, steep below 0."""
+    falling = torch.exp(-residual.clamp(min=-500))
+    return 1 / (residual + falling) - falling
+
+
+def tightness(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, layout: InputLayout, inside: Tensor | None = None) -> Tensor:
+    """The sum over each client's traces of the metric at their first steps, [C]; differentiable in the values.
+
+    Args:
+        values: float64 [C, P], in the order of ``inference.parameters``; window bounds among them are taken as they stand, rounded.
+        x, layout, inside: as of `fedkg.mining.mine`.
+
+    Raises:
+        LayoutError: the traces do not fit the layout.
+        KnowledgeError: the formula has parts for which the metric is not defined, or window bounds that differ between clients.
+    """
+    bank = pack.conditions[inference.condition]
+    given = channels(pack, bank, x, layout, inside)
+    clients, samples, steps = given.shape
+    numbers = bank.params.T.copy()
+    params = [torch.full((1, 1), number, dtype=torch.float64) for number in bank.params[0].tolist()]
+    for place, parameter in enumerate(inference.parameters):
+        if parameter.integer:
+            bounds = torch.unique(values[:, place].detach().round())
+            if len(bounds) > 1:
+                raise KnowledgeError(f"`{parameter.name}` is a bound of a window: score clients with the same bound together")
+            numbers[parameter.param] = float(bounds[0])
+        params[parameter.param] = values[:, place].repeat_interleave(samples * steps)[None]
+    lined = Steps(places=clients * samples * steps, count=steps, length=None, clip=pack.manifest.contract.end == "clip")
+    reading = Reading(slots=given.slots, params=params, careful=False, numbers=numbers, steps=lined)
+    each = _score(bank.skeleton, reading, clients).expand(1, lined.places).reshape(given.shape)[..., 0]
+    return torch.where(given.usable, each, 0).sum(-1)
+
+
+def _score(formula: Formula, reading: Reading, clients: int) -> Tensor:
+    def inner(part: Formula) -> Tensor:
+        return _score(part, reading, clients)
+
+    match formula:
+        case Compare():
+            margin = compare_margin(formula, True, reading).expand(1, steps_of(reading).places)
+            spread = margin.detach().reshape(clients, -1).std(dim=1).clamp(min=1e-9)
+            return theta(margin / spread.repeat_interleave(margin.shape[1] // clients))
+        case Not():
+            return -inner(formula.arg)
+        case And():
+            return torch.stack([inner(arg) for arg in formula.args]).amin(0)
+        case Or():
+            return torch.stack([inner(arg) for arg in formula.args]).amax(0)
+        case Implies():
+            return torch.maximum(-inner(formula.antecedent), inner(formula.consequent))
+        case Initially():
+            return inner(formula.arg)
+        case Temporal():
+            every = formula.op in ("always", "historically")
+            windows = windows_of(formula, reading)
+            past = formula.op in ("historically", "once")
+            found = over_window(inner(formula.arg), windows, steps_of(reading), ROBUSTNESS, past=past, lowest=every)
+            return found * _preference(windows[0, 1] - windows[0, 0], reading, wide=every)
+        case Until():
+            windows = windows_of(formula, reading)
+            left, right = (evaluate(part, reading) for part in (formula.left, formula.right))
+            places = steps_of(reading).places
+            found = until(
+                left.expand(1, places),
+                right.expand(1, places),
+                windows,
+                steps_of(reading),
+                ROBUSTNESS,
+                past=formula.op == "since",
+                closed=formula.closed,
+            )
+            return found * _preference(windows[0, 1] - windows[0, 0], reading, wide=True)
+        case _:
+            raise KnowledgeError("the tightness metric is defined for comparisons of signals", received=formula.kind)
+
+
+def _preference(reach: float, reading: Reading, *, wide: bool) -> float:
+    """The factor of a window of so many steps; one without an end has all of them."""
+    steps = reach + 1 if reach >= 0 else float(steps_of(reading).count)
+    return 2 / (1 + math.exp((-WIDTH if wide else WIDTH) * steps))

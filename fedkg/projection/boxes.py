@@ -1,0 +1,101 @@
+"""Boxes, half-spaces and affine sets: projections in one step.
+
+Letters: n the length of a point, m equations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import SetError
+from fedkg.projection.interface import ProjectionSet, numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box(ProjectionSet):
+    """``low <= v <= high``, entry by entry.
+
+    Args:
+        low, high: numbers or tensors that broadcast to the points; infinite for no bound.
+
+    Raises:
+        SetError: a lower bound above its upper one.
+    """
+
+    low: Tensor | float = -torch.inf
+    high: Tensor | float = torch.inf
+
+    def __post_init__(self) -> None:
+        if bool((torch.as_tensor(self.low) > torch.as_tensor(self.high)).any()):
+            raise SetError("the box is empty", expected="low <= high", received="a lower bound above its upper one")
+
+    def project(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.project`."""
+        return torch.clamp(point, numbers(self.low, point), numbers(self.high, point))
+
+    def excess(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.excess`."""
+        return torch.maximum(numbers(self.low, point) - point, point - numbers(self.high, point)).amax(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfSpace(ProjectionSet):
+    """``normal . v <= bound``.
+
+    Args:
+        normal: [n] or [..., n], not 0. bound: a number or [...].
+    """
+
+    normal: Tensor
+    bound: Tensor | float
+
+    def __post_init__(self) -> None:
+        if bool((self.normal == 0).all(-1).any()):
+            raise SetError("the half-space has no direction", expected="coefficients that are not all 0")
+
+    def project(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.project`."""
+        normal = numbers(self.normal, point)
+        step = torch.relu(self.excess(point)) / (normal**2).sum(-1)
+        return point - step.unsqueeze(-1) * normal
+
+    def excess(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.excess`."""
+        return (point * numbers(self.normal, point)).sum(-1) - numbers(self.bound, point)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Affine(ProjectionSet):
+    """``matrix @ v == bound``.
+
+    Args:
+        matrix: [m, n], or [..., m, n] for one set for each point; of any rank. bound: [m] or [..., m].
+
+    Raises:
+        SetError: the equations contradict each other.
+    """
+
+    matrix: Tensor
+    bound: Tensor
+
+    def __post_init__(self) -> None:
+        inverse = torch.linalg.pinv(self.matrix)
+        missed = (self.matrix @ (inverse @ self.bound.unsqueeze(-1))).squeeze(-1) - self.bound
+        scale = torch.finfo(self.matrix.dtype).eps ** 0.5 * (1 + self.bound.abs().amax())
+        if bool((missed.abs() > scale).any()):
+            raise SetError("the equations contradict each other", received=f"the best point misses by {float(missed.abs().max()):.3g}")
+
+    def project(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.project`."""
+        inverse: Tensor = torch.linalg.pinv(numbers(self.matrix, point))
+        return point - (inverse @ self._missed(point).unsqueeze(-1)).squeeze(-1)
+
+    def excess(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.excess`."""
+        return self._missed(point).abs().amax(-1)
+
+    def _missed(self, point: Tensor) -> Tensor:
+        return (numbers(self.matrix, point) @ point.unsqueeze(-1)).squeeze(-1) - numbers(self.bound, point)

@@ -1,0 +1,65 @@
+"""The threshold that makes what stands above it sum to a given total: the heart of projections onto simplices and L1 balls.
+
+Letters: [...] any leading shape, n the length of a point.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedkg.projection.interface import numbers
+
+
+class _Above(torch.autograd.Function):
+    """``relu(point - t)`` with t such that the sum over the last dimension is `total`; see `above_threshold`."""
+
+    @staticmethod
+    def forward(point: Tensor, total: Tensor) -> Tensor:
+        """Michelot's iteration: Newton's on a convex piecewise linear function, exact after finitely many steps."""
+        count = point.new_tensor(float(point.shape[-1]))
+        level = (point.sum(-1) - total) / count
+        for _ in range(point.shape[-1]):
+            over = point > level.unsqueeze(-1)
+            number = over.sum(-1)
+            new = (torch.where(over, point, 0).sum(-1) - total) / number.clamp(min=1)
+            # the level only rises; where nothing stands above it (a total of 0) it is the largest entry
+            new = torch.where(number > 0, torch.maximum(new, level), point.amax(-1))
+            if torch.equal(new, level):
+                break
+            level = new
+        return torch.relu(point - level.unsqueeze(-1))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.total_shape = inputs[1].shape
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor]:
+        [above] = ctx.saved_tensors
+        support = above > 0
+        mean = torch.where(support, slope, 0).sum(-1) / support.sum(-1).clamp(min=1)
+        return torch.where(support, slope - mean.unsqueeze(-1), 0), mean.sum_to_size(ctx.total_shape)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, int | None], point: Tensor, total: Tensor) -> tuple[Tensor, int]:
+        front = [
+            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+            for part, dim in zip((point, total), in_dims, strict=True)
+        ]
+        missing = front[0].ndim - 1 - front[1].ndim
+        spread = front[1].reshape(info.batch_size, *(1,) * missing, *front[1].shape[1:])
+        return _Above.apply(front[0], spread), 0  # type: ignore[no-untyped-call]
+
+
+def above_threshold(point: Tensor, total: Tensor | float) -> Tensor:
+    """``relu(point - t)``, with the one t for which it sums to `total`: the projection onto ``v >= 0, sum v = total``.
+
+    Args:
+        point: [..., n]. total: positive, a number or [...].
+    """
+    found: Tensor = _Above.apply(point, numbers(total, point))  # type: ignore[no-untyped-call]
+    return found

@@ -1,0 +1,221 @@
+"""A model with knowledge built in, and knowledge that contradicts itself or the labels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fedkg
+from fedkg.errors import KnowledgeError, LayoutError
+from fedkg.knowledge.inject import Injected, inject
+from fedkg.knowledge.known import Known, reconcile
+from fedkg.knowledge.operators import max_pool, select
+
+CLASSES = 4
+
+
+def by_sign(x: Tensor) -> Tensor:
+    """A range: classes 0 and 1 for a positive first feature, the others for a negative one."""
+    low = (x[:, :1] > 0) & (torch.arange(CLASSES) < 2)
+    return low | ((x[:, :1] <= 0) & (torch.arange(CLASSES) >= 2))
+
+
+def first_of_range(x: Tensor) -> Tensor:
+    return by_sign(x).int().argmax(1)
+
+
+def batch(rows: int = 40) -> tuple[Tensor, Tensor]:
+    dice = torch.Generator().manual_seed(5)
+    x = torch.randn(rows, 3, generator=dice, dtype=torch.float64)
+    return x, first_of_range(x) + torch.randint(2, (rows,), generator=dice)
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, CLASSES)).double()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_an_untrained_model_never_leaves_its_range(scale: float) -> None:
+    x, _ = batch()
+    model = inject(net(), first_of_range, by_sign, 0.3)
+    answer = model(x * scale)
+    assert bool((answer[~by_sign(x)] == 0).all())
+    assert bool(by_sign(x).gather(1, model.decide(x * scale)[:, None]).all())
+
+
+@pytest.mark.parametrize("trust", [0.5, 0.6, 1.0])
+@pytest.mark.filterwarnings("ignore:with a trust of 1")
+def test_enough_trust_decides(trust: float) -> None:
+    x, _ = batch()
+    assert torch.equal(inject(net(), first_of_range, by_sign, trust).decide(x), first_of_range(x))
+
+
+def trained(model: Injected | nn.Module, steps: int = 5) -> list[Tensor]:
+    """Two clients' federated averaging by hand: full batches, one step each."""
+    x, y = batch()
+    inner = model.model if isinstance(model, Injected) else model
+    for _ in range(steps):
+        start = [p.detach().clone() for p in inner.parameters()]
+        ends = []
+        for rows in (slice(0, 20), slice(20, 40)):
+            for parameter, value in zip(inner.parameters(), start, strict=True):
+                parameter.data = value.clone()
+            plain = nn.functional.cross_entropy
+            loss = model.loss(x[rows], y[rows]).mean() if isinstance(model, Injected) else plain(model(x[rows]), y[rows])
+            slopes = torch.autograd.grad(loss, list(inner.parameters()))
+            ends.append([p.detach() - 0.1 * slope for p, slope in zip(inner.parameters(), slopes, strict=True)])
+        for parameter, *values in zip(inner.parameters(), *ends, strict=True):
+            parameter.data = torch.stack(values).mean(0)
+    return [p.detach() for p in inner.parameters()]
+
+
+def test_without_restriction_training_is_that_of_plain_cross_entropy() -> None:
+    everything = inject(net(), range=lambda x: torch.ones(x.shape[0], CLASSES, dtype=torch.bool), trust=0.0)
+    for mine, plain in zip(trained(everything), trained(net()), strict=True):
+        torch.testing.assert_close(mine, plain, atol=1e-12, rtol=0)
+
+
+def test_with_full_trust_nothing_is_learnt() -> None:
+    with pytest.warns(UserWarning, match="learns nothing"):
+        model = inject(net(), first_of_range, by_sign, 1.0)
+    for mine, start in zip(trained(model), net().parameters(), strict=True):
+        assert torch.equal(mine, start)
+
+
+def test_what_is_sent_holds_the_parameters_alone() -> None:
+    model = inject(net(), first_of_range, by_sign, 0.3)
+    assert list(model.state_dict()) == [f"model.{name}" for name in net().state_dict()]
+    assert len(list(model.parameters())) == 4
+
+
+RULES = """
+signal ash     in %  span 0 .. 40
+signal sulphur in %  span 0 .. 5
+label  grade   classes A, B, C, D
+output quality in %  span 0 .. 100
+range knowledge by_ash of grade
+  when ash > 12.5 % allow C, D
+  when ash <= 8 % and not sulphur > 1 % allow A, B
+  otherwise allow any
+range knowledge by_sulphur of grade  when sulphur > 4 % allow D  otherwise allow any
+predict knowledge said of grade
+  when ash <= 8 % and not sulphur > 1 % predict A
+  when ash > 30 % or sulphur > 4 % predict D
+  otherwise predict C
+range knowledge usual of quality
+  when ash > 12.5 % allow 0 .. 60 %
+  when ash < 5 % allow between 80 % - ash and 100 %
+  otherwise allow any
+predict knowledge guess of quality  when ash < 5 % predict 95 % - ash  otherwise predict 50 %
+"""
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> fedkg.Pack:
+    path = tmp_path_factory.mktemp("knowledge") / "grades.fkg"
+    path.write_text(RULES, encoding="utf-8")
+    return fedkg.compile(path)
+
+
+def test_a_packs_knowledge_on_standardised_features(pack: fedkg.Pack) -> None:
+    from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+
+    layout = fedkg.columns(["sulphur", "ash"], mean=[1.0, 10.0], std=[0.5, 5.0])
+    raw = torch.tensor([[0.5, 13.0], [4.5, 35.0], [0.5, 4.0], [0.5, float("nan")], [4.5, 3.0]], dtype=torch.float64)
+    x = (raw - torch.tensor([1.0, 10.0])) / torch.tensor([0.5, 5.0])
+    allowed = RangeKnowledge(pack, "grade", x=layout)(x)
+    assert ["".join(c for c, on in zip("ABCD", row, strict=True) if on) for row in allowed.tolist()] == ["CD", "D", "AB", "ABCD", "D"]
+    assert PredictionKnowledge(pack, "said", x=layout)(x).tolist() == [2, 3, 0, -1, 3]
+    quality = RangeKnowledge(pack, "quality", x=layout, bins=5)
+    assert quality(x).int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 0], [0, 0, 0, 1, 1], [1] * 5, [0, 0, 0, 1, 1]]
+    guess = PredictionKnowledge(pack, "quality", x=layout, bins=5)
+    model = inject(nn.Linear(2, 5).double(), guess, quality, trust=0.6)
+    known = model.known(x)
+    settled = reconcile(known)
+    assert (settled.empty, settled.outside) == (0, 0)
+    assert model.number(x, known=known)[[2, 4]].tolist() == [90.0, 90.0]
+    assert bool((model.number(x, known=known, mean=True)[[2, 4]] > 82).all())
+
+
+def test_windows_have_knowledge_at_every_step(pack: fedkg.Pack) -> None:
+    from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+
+    layout = fedkg.columns(["ash", "sulphur"])
+    x = torch.tensor([[[13.0, 0.5], [4.0, 0.5]], [[31.0, 0.5], [9.0, 0.5]]])
+    assert RangeKnowledge(pack, "grade", x=layout)(x).int().sum(-1).tolist() == [[2, 2], [2, 4]]
+    assert PredictionKnowledge(pack, "grade", x=layout)(x).tolist() == [[2, 0], [3, 2]]
+
+
+def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
+    from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+
+    layout = fedkg.columns(["ash", "sulphur"])
+    with pytest.raises(KnowledgeError, match="nothing of the range of `colour`"):
+        RangeKnowledge(pack, "colour", x=layout)
+    with pytest.raises(KnowledgeError, match="number of bins"):
+        RangeKnowledge(pack, "quality", x=layout)
+    with pytest.raises(LayoutError, match="sulphur"):
+        RangeKnowledge(pack, "grade", x=fedkg.columns(["ash"]))
+    with pytest.raises(KnowledgeError, match="different classes"):
+        inject(net(), PredictionKnowledge(pack, "quality", x=layout, bins=4), RangeKnowledge(pack, "grade", x=layout))
+    with pytest.raises(KnowledgeError, match=r"0 \.\. 1"):
+        inject(net(), range=by_sign, trust=1.5)
+    with pytest.raises(KnowledgeError, match="nothing to inject"):
+        inject(net())
+    with pytest.raises(LayoutError, match="one logit for each class"):
+        inject(nn.Linear(3, 7).double(), range=by_sign)(batch()[0])
+
+
+WRONG = Known(
+    allowed=torch.tensor([[1, 1, 0], [0, 0, 0], [0, 1, 1], [1, 0, 0], [0, 0, 1]], dtype=torch.bool),
+    predicted=torch.tensor([0, 1, 0, -1, 0]),
+)
+LABELS = torch.tensor([1, 2, 2, 2, 0])
+
+
+def test_contradictions_are_refused_by_row_and_client() -> None:
+    with pytest.raises(KnowledgeError) as caught:
+        reconcile(WRONG, LABELS, trust=0.3, client="mill_3")
+    said = str(caught.value)
+    assert "client mill_3" in said
+    assert "1 samples allow no class (the first is row 1)" in said
+    assert "2 samples have a prediction outside of their range (the first is row 2)" in said
+    assert "1 labels are ruled out (the first is row 3 with class 2)" in said
+
+
+def test_contradictions_are_dropped() -> None:
+    settled = reconcile(WRONG, LABELS, policy="drop", trust=0.3)
+    assert settled.known.allowed.int().tolist() == [[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 0, 0], [0, 0, 1]]
+    assert settled.known.predicted.tolist() == [0, 1, -1, -1, -1]
+    assert settled.kept.tolist() == [True, True, True, False, False]
+    assert (settled.empty, settled.outside, settled.wrong) == (1, 2, 1)
+
+
+def test_contradictions_are_repaired() -> None:
+    settled = reconcile(WRONG, LABELS, policy="repair", trust=0.3)
+    assert settled.known.allowed.int().tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 0, 1]]
+    assert settled.known.predicted.tolist() == [0, 1, 0, -1, 0]
+    assert bool(settled.kept.all())
+    again = reconcile(settled.known, LABELS, trust=0.3)
+    assert (again.empty, again.outside, again.wrong) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("policy", ["drop", "repair"])
+def test_what_is_kept_has_finite_losses(policy: str) -> None:
+    settled = reconcile(WRONG, LABELS, policy=policy, trust=0.3)  # type: ignore[arg-type]
+    rows = settled.kept.nonzero().squeeze(1)
+    model = inject(nn.Identity(), range=by_sign, trust=0.3)
+    logits = torch.zeros(5, 3)
+    assert bool(torch.isfinite(model.loss(logits[rows], LABELS[rows], known=settled.known[rows])).all())
+
+
+def test_the_papers_operators() -> None:
+    assert select(torch.tensor([7, 8, 9]), [2, 0]).tolist() == [9, 7]
+    square = torch.arange(1.0, 17.0).reshape(1, 4, 4)
+    assert max_pool(square, 2).tolist() == [[[6.0, 8.0], [14.0, 16.0]]]
+    with pytest.raises(LayoutError, match="divisible by 3"):
+        max_pool(square, 3)
+    with pytest.raises(LayoutError, match="no feature 3"):
+        select(torch.tensor([7, 8, 9]), [3])
