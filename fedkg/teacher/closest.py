@@ -1,0 +1,207 @@
+"""The teacher: the satisfying trace that is nearest to a predicted one in L1, exact, for a batch at once.
+
+Source: the teacher of An, Johnson and Ma 2024. A formula is unrolled over the steps, and what is left of it after each step becomes a
+state; the nearest trace is the cheapest path. This one algorithm is a clamp for operational ranges, the choice of one step for
+eventualities, and the dynamic program over "high" flags for responses. Its cost grows with the number of states (see
+`fedkg.teacher.diagram`), never with the number of satisfying boxes.
+
+Letters: B traces, T steps, V channels, C clients, P parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import SetError
+from fedkg.pack import Bank
+from fedkg.teacher import milp
+from fedkg.teacher.cells import Group, forms_of, group, order_of
+from fedkg.teacher.diagram import BeyondDiagram, Layer, layers
+from fedkg.teacher.expressions import FALSE, Expressions
+from fedkg.teacher.literals import Literals
+from fedkg.teacher.unrolled import Unrolling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Part:
+    """A part of the formula about channels of its own: its groups, letters and diagram, for some clients."""
+
+    groups: tuple[Group, ...]
+    letters: tuple[tuple[int, ...], ...]
+    layers: tuple[Layer, ...]
+
+
+class Teacher:
+    """Nearest satisfying traces of one formula.
+
+    Args:
+        bank: one row, whose slots are the channels in their order. steps: T.
+        params: the formula's parameters for each client, float64 [C, P of the bank]; None: the bank's own. Bounds of windows must agree.
+        clip: whether windows end with the trace.
+
+    Where a channel stands in several linear combinations, or the diagram grows beyond its limit, each trace is solved for by mixed-integer
+    programming (`by_program`), in seconds in place of microseconds.
+
+    Raises:
+        SetError: no trace satisfies the formula; it has comparisons that are not linear, or parts that read classes or members.
+        HorizonError: a window reaches beyond the traces.
+    """
+
+    def __init__(self, bank: Bank, steps: int, *, params: Tensor | None = None, clip: bool = False) -> None:
+        each = torch.from_numpy(bank.params[:1]) if params is None else params.double()
+        self.steps, self.channels, self.clients = steps, bank.slots.shape[1], each.shape[0]
+        literals = Literals(self.channels, list(each.T))
+        unrolling = Unrolling(steps, each[0].tolist(), clip, literals)
+        formula = unrolling.at(bank.skeleton, 0)
+        self._program = (unrolling.expressions, formula, literals.found)
+        self.by_program = False
+        try:
+            self._which, self._parts = _compiled(unrolling.expressions, formula, literals, steps, self.clients)
+        except BeyondDiagram:
+            self.by_program = True
+
+    @property
+    def states(self) -> int:
+        """The largest number of states at a step, of any part: what a trace costs at each step; 0 where there is no diagram."""
+        if self.by_program:
+            return 0
+        return max((layer.states for parts in self._parts for part in parts for layer in part.layers), default=1)
+
+    def closest(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
+        """The nearest satisfying traces, [B, T, V]; no gradient goes through them.
+
+        Args:
+            traces: [B, T, V]. client: int64 [B], whose parameters each trace is held to; None with one client.
+
+        Raises:
+            SetError: traces of another shape, or no client given where there are several.
+        """
+        if traces.ndim != 3 or traces.shape[1:] != (self.steps, self.channels):
+            raise SetError(
+                "the traces do not fit the formula", expected=f"[B, {self.steps}, {self.channels}]", received=str(list(traces.shape))
+            )
+        if client is None and self.clients > 1:
+            raise SetError("the formula has parameters for several clients", expected="client= with the client of each trace")
+        owner = torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device) if client is None else client
+        result = traces.detach().double().clone()
+        if self.by_program:
+            for row, own in zip(result, owner.tolist(), strict=True):
+                row.copy_(torch.from_numpy(milp.closest(*self._program, row.cpu().numpy(), own)))
+            return result.to(traces.dtype)
+        which = self._which.to(traces.device)[:, owner]
+        for kind, parts in enumerate(self._parts):
+            rows = torch.nonzero(which[0] == kind).squeeze(1)
+            for part in parts if len(rows) else ():
+                result[rows] = _nearest(part, result[rows], which[1, rows])
+        return result.to(traces.dtype)
+
+    def distance(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
+        """The mean L1 distance to the nearest satisfying trace, [B]; its gradient is that of the L1 norm with the nearest trace held."""
+        return (traces - self.closest(traces, client)).abs().mean((-1, -2))
+
+
+def _compiled(
+    expressions: Expressions, formula: int, literals: Literals, steps: int, clients: int
+) -> tuple[Tensor, list[tuple[_Part, ...]]]:
+    """For each client the kind of its parts and its place among the clients of that kind, int64 [2, C]; and the parts of each kind."""
+    pieces = _apart(expressions, formula, literals)
+    orders = [tuple(order_of(literals.found, numbers, client) for _, forms in pieces for _, numbers in forms) for client in range(clients)]
+    which = torch.zeros((2, clients), dtype=torch.int64)
+    kinds: list[tuple[_Part, ...]] = []
+    for kind, order in enumerate(dict.fromkeys(orders)):
+        own = [client for client in range(clients) if orders[client] == order]
+        which[0, own], which[1, own] = kind, torch.arange(len(own))
+        parts = []
+        for piece, forms in pieces:
+            groups = tuple(group(literals.found, form, numbers, own) for form, numbers in forms)
+            letters = tuple(product(*(range(len(one.true)) for one in groups)))
+            true = tuple(frozenset[int]().union(*(one.true[cell] for one, cell in zip(groups, letter, strict=True))) for letter in letters)
+            parts.append(_Part(groups=groups, letters=letters, layers=layers(expressions, piece, steps, true)))
+        kinds.append(tuple(parts))
+    return which, kinds
+
+
+def _apart(
+    expressions: Expressions, formula: int, literals: Literals
+) -> list[tuple[int, list[tuple[tuple[tuple[int, float], ...], frozenset[int]]]]]:
+    """The conjuncts of a formula, those that speak of the same channels together, each with its linear combinations."""
+    forms_of(literals.found, expressions.literals(formula))
+    together: list[tuple[set[int], list[int]]] = []
+    for part in expressions.parts(formula):
+        channels = {channel for number in expressions.literals(part) for channel, _ in literals.found[number].form}
+        parts = [part]
+        for other in [one for one in together if one[0] & channels]:
+            together.remove(other)
+            channels, parts = channels | other[0], [*other[1], *parts]
+        together.append((channels, parts))
+    pieces = [expressions.all_of(parts) for channels, parts in together if channels]
+    if formula == FALSE:
+        raise SetError("no trace satisfies the formula")
+    return [(piece, forms_of(literals.found, expressions.literals(piece))) for piece in pieces]
+
+
+def _nearest(part: _Part, traces: Tensor, client: Tensor) -> Tensor:
+    """The traces [B, T, V] with one part's channels moved onto the cheapest path."""
+    device = traces.device
+    places = [torch.tensor([letter[i] for letter in part.letters], device=device) for i in range(len(part.groups))]
+    groups = [_on(one, device) for one in part.groups]
+    best = traces.new_zeros((traces.shape[0], 1))
+    taken: list[tuple[Tensor, Tensor, Tensor]] = []
+    for step, layer in enumerate(part.layers):
+        costs = torch.stack(
+            [one.cost(traces[:, step], client).index_select(1, place) for one, place in zip(groups, places, strict=True)]
+        ).sum(0)
+        choices = list(dict.fromkeys(edge.letters for edge in layer.edges))
+        cheapest = [costs[:, list(choice)].min(1) if len(choice) < costs.shape[1] else costs.min(1) for choice in choices]
+        paid = torch.stack([one.values for one in cheapest], 1)
+        letter = torch.stack([torch.tensor(choice, device=device)[one.indices] for choice, one in zip(choices, cheapest, strict=True)], 1)
+        source = torch.tensor([edge.source for edge in layer.edges], device=device)
+        choice = torch.tensor([choices.index(edge.letters) for edge in layer.edges], device=device)
+        total = best.index_select(1, source) + paid.index_select(1, choice)
+        counts = _counts([edge.target for edge in layer.edges])
+        found = [piece.min(1) for piece in torch.split(total, counts, 1)]
+        best = torch.stack([one.values for one in found], 1)
+        starts = torch.tensor([0, *counts[:-1]], device=device).cumsum(0)
+        edge = torch.stack([one.indices for one in found], 1) + starts
+        taken.append((source[edge], choice[edge], letter))
+    state = torch.zeros((traces.shape[0], 1), dtype=torch.int64, device=device)
+    result = traces.clone()
+    for step in range(len(part.layers) - 1, -1, -1):
+        source, choice, letter = taken[step]
+        chosen = letter.gather(1, choice.gather(1, state)).squeeze(1)
+        for one, place in zip(groups, places, strict=True):
+            result[:, step] = _moved(one, result[:, step], client, place[chosen])
+        state = source.gather(1, state)
+    return result
+
+
+def _moved(one: Group, values: Tensor, client: Tensor, cell: Tensor) -> Tensor:
+    """Values [B, V] at one step moved into a cell each: in equal parts by the channels with the largest coefficients."""
+    low, high = one.low[client, cell], one.high[client, cell]
+    here = one.value(values)
+    if len(one.form) == 1:
+        [(channel, weight)] = one.form
+        result = values.clone()
+        result[:, channel] = torch.minimum(torch.maximum(here, low), high) / weight
+        return result
+    step = torch.relu(low - here) - torch.relu(here - high)
+    size = max(abs(weight) for _, weight in one.form)
+    movers = [(channel, weight) for channel, weight in one.form if abs(weight) >= size * (1 - 1e-12)]
+    result = values.clone()
+    for channel, weight in movers:
+        result[:, channel] = result[:, channel] + step / (weight * len(movers))
+    return result
+
+
+def _on(one: Group, device: torch.device) -> Group:
+    return Group(form=one.form, literals=one.literals, low=one.low.to(device), high=one.high.to(device), true=one.true)
+
+
+def _counts(targets: Sequence[int]) -> list[int]:
+    """How many edges lead to each target; they are in order."""
+    return torch.bincount(torch.tensor(targets)).tolist()

@@ -1,0 +1,102 @@
+"""A formula over a trace of known length as one Boolean expression over literals at steps.
+
+Negations are pushed to the comparisons. Windows beyond the trace are clipped or refused, as the data contract says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fedkg.errors import HorizonError, SetError
+from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.teacher.expressions import FALSE, TRUE, Expressions
+from fedkg.teacher.literals import Literals
+
+
+@dataclass(slots=True)
+class Unrolling:
+    """Unrolls a formula over T steps.
+
+    Attributes:
+        numbers: the formula's parameters where they are bounds of windows.
+        clip: whether windows end with the trace.
+    """
+
+    steps: int
+    numbers: Sequence[float]
+    clip: bool
+    literals: Literals
+    expressions: Expressions = field(default_factory=Expressions)
+    _known: dict[tuple[int, bool, int], int] = field(default_factory=dict)
+    _nodes: list[Formula] = field(default_factory=list)
+
+    def at(self, formula: Formula, step: int, positive: bool = True) -> int:
+        """The expression of a formula, or of its negation, at a step.
+
+        Raises:
+            HorizonError: a window reaches beyond the trace, and the contract does not clip it.
+            SetError: a part that no nearest trace is found for.
+        """
+        key = (id(formula), positive, step)
+        if key not in self._known:
+            self._known[key] = self._unrolled(formula, step, positive)
+            self._nodes.append(formula)  # keeps it alive: its id is the key
+        return self._known[key]
+
+    def _unrolled(self, formula: Formula, step: int, positive: bool) -> int:
+        join = self.expressions.all_of if positive else self.expressions.any_of
+        dual = self.expressions.any_of if positive else self.expressions.all_of
+        match formula:
+            case Compare():
+                how, numbers = self.literals.of(formula, positive)
+                each = [self.expressions.literal(step, number) for number in numbers]
+                return self.expressions.all_of(each) if how == "and" else self.expressions.any_of(each)
+            case Not():
+                return self.at(formula.arg, step, not positive)
+            case And():
+                return join(self.at(arg, step, positive) for arg in formula.args)
+            case Or():
+                return dual(self.at(arg, step, positive) for arg in formula.args)
+            case Implies():
+                return dual((self.at(formula.antecedent, step, not positive), self.at(formula.consequent, step, positive)))
+            case Initially():
+                return self.at(formula.arg, 0, positive)
+            case Known():
+                return TRUE if positive else FALSE  # what is predicted is known
+            case Temporal():
+                every = (formula.op in ("always", "historically")) == positive
+                each = [self.at(formula.arg, other, positive) for other in self._window(formula, step)]
+                return self.expressions.all_of(each) if every else self.expressions.any_of(each)
+            case Until():
+                return self._until(formula, step, positive)
+            case _:
+                raise SetError("the nearest trace is found for comparisons over time", received=formula.kind)
+
+    def _until(self, formula: Until, step: int, positive: bool) -> int:
+        """Until by its recursion from the far end: there, or here and later."""
+        both = self.expressions.all_of if positive else self.expressions.any_of
+        either = self.expressions.any_of if positive else self.expressions.all_of
+        window = set(self._window(formula, step))
+        forward = formula.op == "until"
+        far = (max(window, default=step - 1)) if forward else min(window, default=step + 1)
+        result = FALSE if positive else TRUE
+        for other in range(far, step - 1, -1) if forward else range(far, step + 1):
+            here = self.at(formula.left, other, positive)
+            there = self.at(formula.right, other, positive) if other in window else (FALSE if positive else TRUE)
+            result = both((here, either((there, result)))) if formula.closed else either((there, both((here, result))))
+        return result
+
+    def _window(self, formula: Temporal | Until, step: int) -> range:
+        low, high = int(self.numbers[formula.low]), int(self.numbers[formula.high])
+        if formula.op in ("always", "eventually", "until"):
+            first, last = step + low, (self.steps - 1 if high < 0 else step + high)
+        else:
+            first, last = (0 if high < 0 else step - high), step - low
+        if not self.clip and (first < 0 or last >= self.steps):
+            raise HorizonError(
+                f"a window reaches from step {first} to {last}, beyond the trace",
+                expected=f"steps 0 to {self.steps - 1}",
+                help="project longer traces, or write `timeline ... ends clip`",
+            )
+        return range(max(first, 0), min(last, self.steps - 1) + 1)
