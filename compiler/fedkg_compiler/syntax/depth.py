@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from lark import Token
-
 from fedkg_compiler.syntax.construct.expressions import OPERATORS
-from fedkg_compiler.syntax.grammar import Branch
+from fedkg_compiler.syntax.parse_tree import Branch, Token
 
 MAX_NESTING = 60
 MAX_TERMS = 200

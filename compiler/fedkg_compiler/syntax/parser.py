@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from lark import Tree, UnexpectedInput
-
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.construct import construct
 from fedkg_compiler.syntax.construct.place import Statement as StatementAt
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
-from fedkg_compiler.syntax.explain import explain, explain_start, indented_statement
-from fedkg_compiler.syntax.grammar import STATEMENT_WORDS, Branch, statement_parser
+from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
+from fedkg_compiler.syntax.lalr import read
 from fedkg_compiler.syntax.lost import lost
+from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.sheets import is_table
 from fedkg_compiler.syntax.split import Chunk, joined, split
 from fedkg_compiler.syntax.text import decode, not_text, plain_text
@@ -79,26 +78,28 @@ class _Reading:
         if run:
             whole = joined([chunk, *run])
             tree = _branch(whole)
-            if isinstance(tree, Tree):
+            if tree is not None:
                 for _ in run:
                     self.waiting.popleft()
-                self.problems.append(explain_start(run[0], continues=True))
+                self.problems.append(_why(run[0], start=True, continues=True))
                 self._build(whole, tree)
                 return
         tree = _branch(chunk)
-        if isinstance(tree, Tree):
+        if tree is not None:
             self._build(chunk, tree)
             return
-        if tree is None:
+        if len(chunk.text) > MAX_STATEMENT:
             self.problems.append(_too_long(chunk))
         elif self._indented(chunk):
             return
         else:
-            self.problems.append(explain(chunk))
+            self.problems.append(_why(chunk))
         self._lose(chunk)
 
     def _indented(self, chunk: Chunk) -> bool:
         """Whether another statement stands inside this one, indented: then both are read again, apart."""
+        from fedkg_compiler.syntax.explain import indented_statement
+
         parts = indented_statement(chunk)
         if parts is None:
             return False
@@ -119,7 +120,7 @@ class _Reading:
 
     def _stray(self, chunk: Chunk) -> None:
         """A chunk that begins as no statement does."""
-        self.problems.append(explain_start(chunk))
+        self.problems.append(_why(chunk, start=True))
         self._lose(chunk)
 
     def _build(self, chunk: Chunk, tree: Branch) -> None:
@@ -155,14 +156,16 @@ class _Reading:
         self.problems.append(Diagnostic(code="FKG044", severity="error", span=first.span, message=message, help=hint))
 
 
-def _branch(chunk: Chunk) -> Branch | UnexpectedInput | None:
-    """Lark's tree of a statement, or what it stumbled over; None where the statement is too long to be one."""
-    if len(chunk.text) > MAX_STATEMENT:
-        return None
-    try:
-        return statement_parser().parse(chunk.text)
-    except UnexpectedInput as error:
-        return error
+def _why(chunk: Chunk, *, start: bool = False, continues: bool = False) -> Diagnostic:
+    """Why a statement does not parse, or with `start` does not begin as one does; what tells that is imported with the first."""
+    from fedkg_compiler.syntax.explain import explain, explain_start
+
+    return explain_start(chunk, continues=continues) if start else explain(chunk)
+
+
+def _branch(chunk: Chunk) -> Branch | None:
+    """The parser's tree of a statement; None where it does not parse, or is too long to be one."""
+    return read(chunk.text).tree if len(chunk.text) <= MAX_STATEMENT else None
 
 
 def _too_long(chunk: Chunk) -> Diagnostic:

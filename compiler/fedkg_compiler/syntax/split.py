@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from fedkg_compiler.diagnostics.record import Span
+
 _FIRST_WORD = re.compile(r"[ \t\u00a0]*([\w@]*)")
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*+")
 _LINE = re.compile(r"^([ \t\u00a0]*)[^\s#]", re.MULTILINE)
@@ -34,6 +36,14 @@ class Chunk:
         """How many characters stand before the first word."""
         found = _FIRST_WORD.match(self.text)
         return found.start(1) if found else 0
+
+    def span(self, start: int, end: int) -> Span:
+        """The place of a stretch of the text, in the file."""
+        before = self.text.rfind("\n", 0, start) + 1
+        line = self.line + self.text.count("\n", 0, start)
+        lines = self.text.count("\n", start, end)
+        column = end - (self.text.rfind("\n", start, end) + 1 if lines else before) + 1
+        return Span(file=self.file, line=line, column=start - before + 1, end_line=line + lines, end_column=column)
 
     @property
     def blank(self) -> bool:

@@ -281,7 +281,13 @@ statements: SearchStrategy[Statement] = st.one_of(
     _ranges(),
     _predictions(),
     st.builds(
-        tree.KeepSet, span=_here, name=word(), quantifier=st.none() | quantifiers, target=word(("model.weight",)), call=calls, scope=_scopes
+        tree.KeepSet,
+        span=_here,
+        name=word(),
+        quantifier=st.none() | quantifiers,
+        target=word(("model.weight",)),
+        call=calls | st.builds(tree.Apply, span=st.just(SPAN), name=word(), args=st.just(())),
+        scope=_scopes,
     ),
     st.builds(tree.Cause, span=_here, name=word(), quantifier=quantifiers, driver=variables, driven=variables, lag=st.none() | _lasting),
     st.builds(tree.Example, span=_here, rule=word(), holds=st.booleans(), series=st.lists(_series, min_size=1, max_size=3).map(tuple)),

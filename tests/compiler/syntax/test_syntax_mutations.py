@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg_compiler.diagnostics import CODES, Diagnostic, render, to_json
 from fedkg_compiler.diagnostics.fixes import put_in
@@ -77,11 +79,12 @@ def check(text: str) -> tuple[Diagnostic, ...]:
     return problems
 
 
-def test_two_thousand_single_edits() -> None:
+@pytest.mark.parametrize("edits", [500, pytest.param(3000, marks=pytest.mark.slow)])
+def test_single_edits(edits: int) -> None:
     source = random.Random(20)
-    counts = [len(check(edited(source.choice(PARTS), source))) for _ in range(2000)]
+    counts = [len(check(edited(source.choice(PARTS), source))) for _ in range(edits)]
     broken = [count for count in counts if count]
-    assert len(broken) > 800
+    assert len(broken) > 0.4 * edits
     assert sum(count == 1 for count in broken) / len(broken) > 0.97
     assert max(broken) <= 4
 
@@ -110,10 +113,10 @@ def test_shuffled_words() -> None:
         check("\n".join(source.choices(words, k=12)))
 
 
-@settings(max_examples=300, deadline=None)
+@tries(100)
 @given(st.text(max_size=80))
 def test_any_text(text: str) -> None:
-    parse(text, "a.fkg")
-    parse("rule a require " + text, "a.fkg")
-    parse("signal " + text, "a.fkg")
-    parse("rule a for ?x where {" + text, "a.fkg")
+    check(text)
+    check("rule a require " + text)
+    check("signal " + text)
+    check("rule a for ?x where {" + text)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg_compiler.diagnostics import Span
 from fedkg_compiler.syntax import parse, tree
@@ -149,7 +150,7 @@ def conditions(draw: st.DrawFn, depth: int = 2) -> list[str]:
             return ["(", *draw(conditions(depth - 1)), ")", word, "(", *draw(conditions(depth - 1)), ")"]
 
 
-@settings(max_examples=150, deadline=None)
+@tries(75)
 @given(st.data())
 def test_rules_of_any_shape_and_layout(data: st.DataObject) -> None:
     parts = ["rule", "r", "require", *data.draw(conditions())]

@@ -47,14 +47,17 @@ def test_no_text_at_all_gives_one_diagnostic() -> None:
         assert tree.statements == ()
 
 
-def test_random_bytes_never_raise() -> None:
+def test_random_bytes_are_a_problem_at_a_place_of_the_text() -> None:
     source = random.Random(1)
     for _ in range(300):
-        body = bytes(source.randrange(256) for _ in range(source.randrange(1, 200)))
-        parse_bytes(body, "a.fkg")
+        body = bytes(source.randrange(256) for _ in range(source.randrange(2, 200)))
+        tree, problems = parse_bytes(body, "a.fkg")
+        assert problems
+        assert all(1 <= problem.span.line <= tree.text.count("\n") + 1 for problem in problems)
 
 
-def test_half_a_utf_16_file_never_raises() -> None:
+def test_half_a_utf_16_file_is_cut_text_or_a_problem() -> None:
     body = RULE.encode("utf-16")
     for cut in range(len(body)):
-        parse_bytes(body[:cut], "a.fkg")
+        tree, problems = parse_bytes(body[:cut], "a.fkg")
+        assert RULE.startswith(tree.text) or problems

@@ -1,11 +1,11 @@
-"""From lark's tree of a statement to the typed nodes of `syntax/tree.py`."""
+"""From the parser's tree of a statement to the typed nodes of `syntax/tree.py`."""
 
 from __future__ import annotations
 
 from fedkg_compiler.syntax.construct.knowledge import build_knowledge
 from fedkg_compiler.syntax.construct.place import Statement as StatementAt
 from fedkg_compiler.syntax.construct.statements import build_declaration
-from fedkg_compiler.syntax.grammar import Branch
+from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import Statement
 
 

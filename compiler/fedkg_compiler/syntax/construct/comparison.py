@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from fedkg_compiler.syntax.construct.expressions import expression
 from fedkg_compiler.syntax.construct.place import Statement, branches, tokens
-from fedkg_compiler.syntax.grammar import Branch
+from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import Comparison, Word
 
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!="}

@@ -1,11 +1,9 @@
-"""Conditions: from lark's branches to the nodes of `tree.Condition`."""
+"""Conditions: from the parser's branches to the nodes of `tree.Condition`."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal
-
-from lark import Token
 
 from fedkg.nearest import nearest
 from fedkg_compiler.syntax.construct.comparison import comparison
@@ -13,7 +11,7 @@ from fedkg_compiler.syntax.construct.expressions import call, expression, over
 from fedkg_compiler.syntax.construct.options import distinct
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
 from fedkg_compiler.syntax.construct.words import head, number, plain
-from fedkg_compiler.syntax.grammar import Branch, Leaf
+from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,
@@ -41,7 +39,7 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
     """The condition that a branch stands for."""
     assert not isinstance(leaf, Token), leaf
     span = at.span(leaf)
-    match str(leaf.data):
+    match leaf.data:
         case "formula":
             return condition(at, leaf.children[0])
         case "compare":

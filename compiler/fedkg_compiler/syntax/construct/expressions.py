@@ -1,13 +1,11 @@
-"""Values: from lark's branches to the nodes of `tree.Expression`."""
+"""Values: from the parser's branches to the nodes of `tree.Expression`."""
 
 from __future__ import annotations
-
-from lark import Token
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.place import Statement, branches, token
 from fedkg_compiler.syntax.construct.words import plain, quantity, signed, term_name
-from fedkg_compiler.syntax.grammar import Branch, Leaf
+from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (
     Aggregate,
     Apply,
@@ -30,7 +28,7 @@ def expression(at: Statement, leaf: Leaf) -> Expression:
     """The value that a branch stands for."""
     assert not isinstance(leaf, Token), leaf
     span = at.span(leaf)
-    match str(leaf.data):
+    match leaf.data:
         case "add" | "subtract" | "multiply" | "divide":
             return _arithmetic(at, leaf)
         case "quantity":
@@ -83,9 +81,8 @@ def over(at: Statement, branch: Branch) -> tuple[Word, Pattern | InClass]:
 
 def group_text(at: Statement, group: Branch) -> tuple[Span, str]:
     """What stands between the braces of a graph pattern, character by character, with its place."""
-    start, end = group.meta.start_pos + 1, group.meta.end_pos - 1
-    meta = group.meta
-    return at.lines(meta.line, meta.column + 1, meta.end_line, meta.end_column - 1), at.chunk.text[start:end]
+    start, end = group.start_pos + 1, group.end_pos - 1
+    return at.chunk.span(start, end), at.chunk.text[start:end]
 
 
 def _arithmetic(at: Statement, branch: Branch) -> Expression:
@@ -98,7 +95,7 @@ def _arithmetic(at: Statement, branch: Branch) -> Expression:
     value = expression(at, left)
     for link in reversed(chain):
         right = expression(at, link.children[1])
-        match str(link.data):
+        match link.data:
             case "add":
                 value = Arithmetic(span=at.span(link), op="+", left=value, right=right)
             case "subtract":

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 
-from lark import Token
-
 from fedkg_compiler.syntax.construct import options
 from fedkg_compiler.syntax.construct.conditions import condition
 from fedkg_compiler.syntax.construct.expressions import call, expression
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
 from fedkg_compiler.syntax.construct.words import head, plain, signed, string
-from fedkg_compiler.syntax.grammar import Branch
+from fedkg_compiler.syntax.parse_tree import Branch, Token
 from fedkg_compiler.syntax.tree import (
     Cause,
     Choice,
@@ -30,7 +28,7 @@ from fedkg_compiler.syntax.tree import (
 
 def build_knowledge(at: Statement, branch: Branch) -> Template | Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause | Example:
     """The node of a statement that is no declaration and no rule."""
-    match str(branch.data):
+    match branch.data:
         case "template":
             return _template(at, branch)
         case "infer":
@@ -148,7 +146,7 @@ def _set(at: Statement, branch: Branch) -> KeepSet:
         name=plain(at, token(branch, "NAME")),
         quantifier=options.quantifier(at, found["quantifier"]) if "quantifier" in found else None,
         target=plain(at, token(branch, "DOTTED")),
-        call=call(at, branches(branch, "call")[0]),
+        call=call(at, (*branches(branch, "call"), *branches(branch, "bare"))[0]),
         scope=options.scope(at, found),
     )
 

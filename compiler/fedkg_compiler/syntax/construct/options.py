@@ -9,7 +9,7 @@ from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.construct.expressions import group_text
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
 from fedkg_compiler.syntax.construct.words import number, plain, quantity, signed, string, term_name
-from fedkg_compiler.syntax.grammar import Branch
+from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Quantity, Word
 
 KINDS = ("temporal", "causal", "capacity", "physical", "other")
@@ -22,7 +22,7 @@ def clauses(at: Statement, branch: Branch, *names: str) -> dict[str, Branch]:
     """The clauses of a statement by name: the first of each, a second one is a problem."""
     found: dict[str, Branch] = {}
     for clause in branches(branch, *names):
-        name = str(clause.data)
+        name = clause.data
         if name in found:
             said = _CLAUSES.get(name, name)
             first = Related(span=at.span(found[name]), message="first written here")
@@ -54,7 +54,7 @@ def quantifier(at: Statement, branch: Branch) -> Quantifier:
     names, source = branches(branch)
     span = at.span(source)
     over: Pattern | InClass | InTable | InQuery
-    match str(source.data):
+    match source.data:
         case "group":
             place, text = group_text(at, source)
             over = Pattern(span=place, text=text)

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lark import Token
-
 from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
-from fedkg_compiler.syntax.grammar import Branch, Leaf
+from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.split import Chunk
 from fedkg_compiler.syntax.tree import Word
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement on its way from lark's tree to ours: its text and the list that its problems are put into."""
+    """One statement on its way from the parser's tree to ours: its text and the list that its problems are put into."""
 
     chunk: Chunk
     problems: list[Diagnostic] = field(default_factory=list)
 
     def span(self, leaf: Leaf) -> Span:
         """The place of a token or a branch in the file."""
-        at = leaf if isinstance(leaf, Token) else leaf.meta
-        return self.lines(at.line or 1, at.column or 1, at.end_line or 1, at.end_column or 1)
-
-    def lines(self, line: int, column: int, end_line: int, end_column: int) -> Span:
-        """A place given in lines of the statement, as a place in the file."""
-        first = self.chunk.line - 1
-        return Span(file=self.chunk.file, line=first + line, column=column, end_line=first + end_line, end_column=end_column)
+        return self.chunk.span(leaf.start_pos, leaf.end_pos)
 
     def word(self, token: Token) -> Word:
         """A token as it is written."""

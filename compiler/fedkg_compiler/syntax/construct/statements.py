@@ -6,14 +6,14 @@ from fedkg_compiler.syntax.construct import options
 from fedkg_compiler.syntax.construct.conditions import condition
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
 from fedkg_compiler.syntax.construct.words import head, plain, string, term_name
-from fedkg_compiler.syntax.grammar import Branch
+from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import Label, Load, Prefix, RowsAre, Rule, Signal, Timeline, Use
 
 
 def build_declaration(at: Statement, branch: Branch) -> Use | Prefix | Timeline | RowsAre | Signal | Label | Rule | Load | None:
     """The node of a declaration or a rule; None for the other statements."""
     span = at.span(branch)
-    match str(branch.data):
+    match branch.data:
         case "use":
             names = tuple(plain(at, name) for name in tokens(branch, "DOTTED"))
             return Use(span=span, names=options.distinct(at, names, "name"), rules=bool(tokens(branch, "RULES")))
@@ -82,5 +82,5 @@ def _rule(at: Statement, branch: Branch) -> Rule:
         hard="hard" in found,
         scope=options.scope(at, found),
         formula=condition(at, formula),
-        text=at.chunk.text[branch.meta.start_pos : branch.meta.end_pos],
+        text=at.chunk.text[branch.start_pos : branch.end_pos],
     )

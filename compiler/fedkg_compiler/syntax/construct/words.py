@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-from lark import Token
-
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.place import Statement, token, tokens
-from fedkg_compiler.syntax.grammar import Branch
+from fedkg_compiler.syntax.parse_tree import Branch, Token
 from fedkg_compiler.syntax.tree import Head, Number, Quantity, TermName, Word
 
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
@@ -26,7 +24,7 @@ def string(at: Statement, quoted: Token) -> Word:
             return chr(int(letter[1:], 16))
         if letter not in _ESCAPES:
             start = found.start()
-            span = at.lines(quoted.line or 1, (quoted.column or 1) + start, quoted.line or 1, (quoted.column or 1) + start + 2)
+            span = at.chunk.span(quoted.start_pos + start, quoted.start_pos + start + 2)
             at.report("FKG036", span, f"`\\{letter}` is no escape", 'a backslash in a text is written \\\\, a quote \\"')
             return found[0]
         return _ESCAPES[letter]

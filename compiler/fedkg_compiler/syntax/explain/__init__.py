@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.syntax.explain import forms, members, shapes, signs, words
+from fedkg_compiler.syntax.explain import durations, forms, members, shapes, signs, words
 from fedkg_compiler.syntax.explain.edge import explain_start, indented_statement
 from fedkg_compiler.syntax.explain.expected import expected, listed
 from fedkg_compiler.syntax.explain.fixes import certain_fix
@@ -23,10 +23,14 @@ RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     signs.dashed_comment,
     signs.unclosed_text,
     words.mixed_and_or,
+    durations.lasting,
+    durations.time_behind,
+    durations.time_as_condition,
     words.late_option,
     words.inner_prefix,
     words.second_statement,
     forms.bare_option,
+    forms.bare_set,
     forms.late_closed,
     forms.knowledge_source,
     forms.range_ends,
@@ -34,6 +38,8 @@ RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     members.follows_call,
     members.over_members,
     members.members_of_values,
+    durations.within_behind,
+    durations.signal_as_unit,
     words.read_as_name,
     words.tolerance_as_within,
     words.falling_feature,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fedkg.nearest import nearest
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
 from fedkg_compiler.syntax.explain.fixes import slip
-from fedkg_compiler.syntax.explain.offence import offence, place
+from fedkg_compiler.syntax.explain.offence import offence
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk
 
@@ -45,7 +45,7 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     start = found.end() if found else 0
     piece = _PIECE.match(chunk.text, start)
     word = piece[0] if piece else ""
-    span = place(chunk, start, start + max(1, len(word)))
+    span = chunk.span(start, start + max(1, len(word)))
     if continues:
         message = f"`{word}` stands at the left edge, where a statement begins"
         edge = replace(span, end_column=span.column)
@@ -82,7 +82,7 @@ def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
     piece = _PIECE.match(chunk.text, start)
     word = piece[0] if piece else ""
     message = f"the statement `{word}` is indented, as if it belonged to the one above"
-    span = place(chunk, start, start + len(word))
+    span = chunk.span(start, start + len(word))
     indent = chunk.text[chunk.text.rfind("\n", 0, start) + 1 : start]
     edit = Edit(span=replace(span, column=1, end_column=span.column), was=indent, text="")
     problem = _error("FKG027", message, "move it to the left edge", span, edit)

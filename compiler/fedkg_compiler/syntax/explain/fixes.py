@@ -97,8 +97,8 @@ def _arrow(at: Offence, start: int, end: int) -> Changes:
     opened = [token for token in at.before if str(token) in ("require", "when")]
     if at.open_brackets or not opened:
         return ()
-    first = opened[-1].end_pos or 0
-    words = [str(token) for token in at.before if (token.start_pos or 0) >= first]
+    first = opened[-1].end_pos
+    words = [str(token) for token in at.before if token.start_pos >= first]
     if words[:1] == ["if"] and "then" not in words and not {*PREFIX_WORDS[:-1]} & {*words}:
         return ((start, end, "then"),)
     if {*PREFIX_WORDS, "then", "until", "since", "only"} & {*words}:
@@ -133,7 +133,7 @@ def _marks(at: Offence, found: Found, start: int, end: int) -> Changes:
     if at.accepts == {"IRI"} and re.match(r"[\"']?https?://", written):
         return ((start, end, "<" + written.strip("\"'") + ">"),)
     if at.accepts == {"COLON"} and at.form == "prefix" and at.bad.startswith("<") and at.last is not None:
-        return ((at.last.end_pos or start, at.last.end_pos or start, ":"),)
+        return ((at.last.end_pos, at.last.end_pos, ":"),)
     missing = _MISSING.match(found.message)
     return ((start, start, f"{missing[1]} "),) if missing else ()
 
@@ -149,12 +149,12 @@ def _word(at: Offence, found: Found, start: int, end: int) -> Changes:
 def _class_list(at: Offence, found: Found, start: int) -> Changes:
     """``is in A``, ``not A``, ``in (A, B)``."""
     if found.message == "`is in` is one word too many":
-        return ((start, at.last.start_pos or start, ""),) if at.last else ()
+        return ((start, at.last.start_pos, ""),) if at.last else ()
     if found.message == "`not in` is one word too many":
         verb = at.before[-3]
-        return ((verb.start_pos or 0, start, ""),) if verb.type == "IS" else ()
+        return ((verb.start_pos, start, ""),) if verb.type == "IS" else ()
     if found.message.startswith("`not` stands before") and at.last is not None:
-        return ((at.last.start_pos or 0, at.last.start_pos or 0, "is "),)
+        return ((at.last.start_pos, at.last.start_pos, "is "),)
     whole = _LIST.match(at.text, start)
     if found.message.startswith("a list of classes has no") and whole and whole[1].strip():
         return ((start, whole.end(), whole[1].strip()),)

@@ -1,4 +1,4 @@
-"""Mistakes in scopes, in the ends of a timeline, in knowledge from files, and in the values of an example."""
+"""Mistakes in scopes, in the ends of a timeline, in sets, in knowledge from files, and in the values of an example."""
 
 from __future__ import annotations
 
@@ -19,13 +19,23 @@ def bare_option(at: Offence) -> Found | None:
         return Found("FKG002", f"`ends` is missing before `{at.bad}`", f"write: ends {at.bad}")
     last = at.last
     if at.form == "timeline" and last is not None and str(last) in ENDS and last.type == "UNIT":
-        start = last.start_pos or 0
+        start = last.start_pos
         return Found("FKG002", f"`ends` is missing before `{last}`", f"write: ends {last}", start, start + len(last))
     if at.bad == "scope" and at.form == "infer" and "SCOPE" not in at.accepts:
         return Found("FKG015", "`scope` stands too late", "write: infer NAME scope client per client find ...")
     if at.bad in ("scope", "for") and at.form == "set" and at.has("keep"):
         return Found("FKG015", f"`{at.bad}` stands behind `keep`", "options come before keep: set NAME scope client keep ...")
     return None
+
+
+def bare_set(at: Offence) -> Found | None:
+    """``keep parameters in monotone``: a set without its parentheses."""
+    last = at.last
+    if at.form != "set" or last is None or last.type != "NAME" or at.accepts != {"LPAR"}:
+        return None
+    start = last.start_pos
+    hint = f"write: {last}(), or with its numbers: l1_ball(radius = 3)"
+    return Found("FKG003", f"the set `{last}` has no parentheses", hint, start, start + len(last))
 
 
 def late_closed(at: Offence) -> Found | None:
@@ -35,7 +45,7 @@ def late_closed(at: Offence) -> Found | None:
         return None
     if not (at.has("until") or at.has("since")) or at.bad in at.words or not re.match(r"[^\W\d]|[?`(]", at.bad):
         return None
-    start = last.start_pos or 0
+    start = last.start_pos
     hint = "it stands directly behind until: a until closed within 5 min b"
     return Found("FKG002", "`closed` is not expected here", hint, start, start + len(last))
 
@@ -83,7 +93,7 @@ def example_values(at: Offence) -> Found | None:
         return Found("FKG054", f"`{at.bad}` is no value", "a value that is not known is written: unknown")
     if at.bad[:1].isdigit() or at.bad in ("-", "?", "unknown") or at.bad[:1] in ("?", '"'):
         if _UNKNOWN.fullmatch(str(last)) and last.type in ("NAME", "UNIT"):
-            start = last.start_pos or 0
+            start = last.start_pos
             return Found("FKG054", f"`{last}` is no value", "a value that is not known is written: unknown", start, start + len(last))
         hint = f'all values are numbers, the unit behind the last: 7 unknown 9 bar; or all are classes: A "{at.bad}" unknown'
         if last.type in ("NAME", "STRING", "UNIT"):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from lark import Token
-
 from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.parse_tree import Token
 
 _LIST = "write the classes with commas between them: grade in A, B"
 _JOINERS = ("all", "any")
@@ -31,14 +30,14 @@ def class_list(at: Offence) -> Found | None:
     if len(at.before) > 2 and last.type == "NAME" and not at.ended:
         two = at.before[-2]
         if str(last) == "in" and two.type in ("IS", "NOT"):
-            start = two.start_pos or 0
+            start = two.start_pos
             return Found("FKG051", f"`{two} in` is one word too many", _LIST, start, start + len(two))
         if str(last) == "class" and two.type == "IN":
-            start = last.start_pos or 0
+            start = last.start_pos
             hint = "a list names classes: grade in A, B; members of a class of the graph: for ?p in class T"
             return Found("FKG051", "`in class` does not stand in a condition", hint, start, start + len(last))
     if last.type == "UNIT" and str(last) == "in" and re.match(r"[^\W\d]|\"", at.bad) and not _COMPARES.match(at.bad):
-        start = last.start_pos or 0
+        start = last.start_pos
         hint = "a name stands before `in`, and the classes behind it: grade in A, B"
         return Found("FKG051", "a number is in no list of classes", hint, start, start + len(last))
     if at.bad == "in" and {"CMP", "IS"} <= at.accepts and re.match(r"\s+[^\W\d]", at.rest[2:]):
@@ -73,7 +72,7 @@ def follows_call(at: Offence) -> Found | None:
     if at.bad == "follows" and "CMP" not in at.accepts and not at.ended:
         return Found("FKG052", "`follows` cannot stand here", "it is a condition: require follows band(x, 10, 90)")
     if last is not None and last.type == "NAME" and str(last) == "follow" and _NAME.match(at.bad):
-        start = last.start_pos or 0
+        start = last.start_pos
         return Found("FKG006", "`follow` is not expected here", "did you mean `follows`?", start, start + len(last))
     return None
 
@@ -106,15 +105,15 @@ def _bare_condition(at: Offence) -> Found | None:
     if not _COMPARES.match(at.bad) or not at.bad:
         return None
     opened = at.open_brackets[-1].start_pos if at.open_brackets else -1
-    inner = [token for token in at.before if (token.start_pos or 0) > (opened or 0)] if at.open_brackets else list(at.before)
+    inner = [token for token in at.before if token.start_pos > (opened or 0)] if at.open_brackets else list(at.before)
     for first, second in pairwise(inner):
         if second.type == "OF" and str(first) in _JOINERS and "OVER" in at.accepts:
-            start = first.start_pos or 0
+            start = first.start_pos
             message = f"the condition after `{first} of` stands in parentheses"
             return Found("FKG053", message, f"write: {first} of (...) over ?p ...", start, at.start)
     called = _called(at)
     if called is not None and str(called) in _JOINERS:
-        start = called.start_pos or 0
+        start = called.start_pos
         return Found("FKG053", f"`{called}` takes no condition", f"write: {called} of (...) over ?p ...", start, start + len(called))
     return None
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
 
-from lark import Token, UnexpectedInput, UnexpectedToken
-
-from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
-from fedkg_compiler.syntax.grammar import keywords, statement_parser
+from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix
+from fedkg_compiler.syntax.grammar import keywords
+from fedkg_compiler.syntax.lalr import Automaton, read
+from fedkg_compiler.syntax.parse_tree import Token
 from fedkg_compiler.syntax.split import Chunk
+from fedkg_compiler.syntax.table import table
 
 _PIECE = re.compile(
     r"`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"|[?$]\w+|<[^<>\"{}|^`\\\s]*>|[^\W\d][\w-]*:[\w.-]*\w|[^\W\d]\w*|[0-9]+(?:[.,][0-9]+)*\w*"
@@ -41,8 +41,8 @@ class Offence:
 
     Attributes:
         before: the tokens that were read. start: the offset of the first character that cannot be read on; at the end of the
-        statement that behind its last word. bad: the piece that stands there, "" at the end. accepts: lark's names of the tokens
-        that could have followed. value: the offset at which the value just read begins, where a comparison could follow it.
+        statement that behind its last word. bad: the piece that stands there, "" at the end. accepts: the names of the
+        terminals that could have followed. value: the offset at which the value just read begins, where a comparison could follow it.
     """
 
     chunk: Chunk
@@ -118,69 +118,41 @@ class Offence:
             start, end = self.start, self.start + len(self.bad)
         else:
             start, end = found.start, found.end or found.start + 1
-        span = place(self.chunk, start, end)
+        span = self.chunk.span(start, end)
         if start == end:
             span = replace(span, end_column=span.end_column + 1)
-        edits = tuple(Edit(span=place(self.chunk, a, b), was=self.text[a:b], text=text) for a, b, text in found.fix)
+        edits = tuple(Edit(span=self.chunk.span(a, b), was=self.text[a:b], text=text) for a, b, text in found.fix)
         fix = Fix(edits=edits) if edits else None
         return Diagnostic(code=found.code, severity="error", span=span, message=found.message, help=found.help, fix=fix)
 
 
-def place(chunk: Chunk, start: int, end: int) -> Span:
-    """The place of a stretch of a chunk, in the file."""
-    before = chunk.text[:start]
-    inside = chunk.text[start:end]
-    line = chunk.line + before.count("\n")
-    column = start - (before.rfind("\n") + 1) + 1
-    lines = inside.count("\n")
-    end_column = len(inside) - inside.rfind("\n") if lines else column + (end - start)
-    return Span(file=chunk.file, line=line, column=column, end_line=line + lines, end_column=end_column)
-
-
 def offence(chunk: Chunk) -> Offence:
     """Reads a statement that does not parse up to the place where that shows."""
-    parser: Any = statement_parser().parse_interactive(chunk.text)  # lark leaves these methods untyped
-    before: list[Token] = []
-    ended = False
-    start = 0
-    try:
-        before.extend(parser.iter_parse())
-        parser.feed_eof(before[-1] if before else None)
-    except UnexpectedToken as error:
-        ended = error.token.type == "$END"
-        start = error.token.start_pos or 0
-        if before and error.token is before[-1]:
-            before.pop()
-    except UnexpectedInput as error:
-        start = error.pos_in_stream or 0
-    if ended:
-        start = _end(chunk.text, before)
+    reading = read(chunk.text)
+    before, ended = reading.tokens, reading.stopped is None
+    start = _end(chunk.text, before) if reading.stopped is None else reading.stopped
     piece = _PIECE.match(chunk.text, start) if not ended else None
-    again: Any = statement_parser().parse_interactive("")
-    for token in before:
-        again.feed_token(token)
-    accepts = frozenset(again.accepts())
+    automaton = Automaton(table(), before)
+    accepts = automaton.accepts()
     return Offence(
         chunk=chunk,
-        before=tuple(before),
+        before=before,
         start=start,
         bad=piece[0] if piece else "",
         accepts=accepts,
-        value=_start_of_value(again) if accepts >= {"CMP", "IS"} else None,
+        value=_start_of_value(automaton) if accepts >= {"CMP", "IS"} else None,
     )
 
 
-def _end(text: str, before: list[Token]) -> int:
+def _end(text: str, before: tuple[Token, ...]) -> int:
     """Where the last word of a statement ends."""
     if before:
-        return before[-1].end_pos or 0
+        return before[-1].end_pos
     found = _TRAILING.search(text)
     return found.start() if found else len(text)
 
 
-def _start_of_value(parser: Any) -> int | None:
+def _start_of_value(automaton: Automaton) -> int:
     """Where the value begins that was read last, found by letting a comparison follow it."""
-    parser.feed_token(Token("CMP", "<="))
-    meta = parser.parser_state.value_stack[-2].meta
-    start: int = getattr(meta, "container_start_pos", meta.start_pos)
-    return start
+    automaton.feed(Token("CMP", "<=", 0))
+    return automaton.starts[-2]

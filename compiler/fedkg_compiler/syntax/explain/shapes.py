@@ -18,7 +18,7 @@ def unclosed_brace(at: Offence) -> Found | None:
     braces = [token for token in at.open_brackets if str(token) == "{"]
     if not braces:
         return None
-    start = braces[-1].start_pos or 0
+    start = braces[-1].start_pos
     if at.ended:
         return Found("FKG004", "`{` is never closed", "close it with }; the lines inside braces are indented", start, start + 1)
     what = "a text" if at.bad[:1] in "\"'" else f"`{at.bad}`"
@@ -32,10 +32,10 @@ def unclosed_bracket(at: Offence) -> Found | None:
         return None
     inner = stack[-1]
     closing = {"(": ")", "[": "]"}[str(inner)]
-    start = inner.start_pos or 0
+    start = inner.start_pos
     if at.ended and at.last is not inner and {"RPAR", "RSQB"} & at.accepts:
         return Found("FKG005", f"`{inner}` is never closed", f"close it with {closing}", start, start + 1)
-    if inner.value == "[" and "RSQB" in at.accepts and re.match(r"[^\W\d]|[?`]", at.bad):
+    if inner == "[" and "RSQB" in at.accepts and re.match(r"[^\W\d]|[?`]", at.bad):
         return Found("FKG005", "`[` is never closed", "close it with ]", start, start + 1)
     if "RPAR" in at.accepts and at.bad in ("then", "require", "allow", "predict", "otherwise", "when"):
         return Found("FKG005", "`(` is never closed", f"close it with ) before `{at.bad}`", start, start + 1)
@@ -69,10 +69,10 @@ def missing_name(at: Offence) -> Found | None:
         return None
     if len(at.before) == 2 and str(at.before[1]) in _CLAUSES and at.before[1].type == "NAME":
         word = at.before[1]
-        start = word.start_pos or 0
+        start = word.start_pos
         return Found("FKG021", f"this {form} has no name", f"write: {form} NAME {word} ...", start, start + len(word))
     if len(at.before) == 2 and at.touching and re.match(r"[^\s(,:=]", at.bad):
-        start = at.before[1].start_pos or 0
+        start = at.before[1].start_pos
         found = re.match(r"[^\s\"(]+", at.text[start:])
         written = found[0] if found else at.bad
         return Found("FKG021", f"`{written}` is no name", _name_help(form, written), start, start + len(written))
@@ -130,7 +130,7 @@ def value_not_condition(at: Offence) -> Found | None:
         return None
     if not at.ended and at.bad not in _ENDS_CONDITION:
         return None
-    end = at.last.end_pos or at.start
+    end = at.last.end_pos
     written = at.text[at.value : end]
     if at.has("is") and at.before[-2:-1] and str(at.before[-2]) in ("or", "and") and _WORD.match(written):
         hint = f"repeat the left side: grade is A {at.before[-2]} grade is {written}"
@@ -176,7 +176,7 @@ def missing_unit(at: Offence) -> Found | None:
     last = at.last
     if at.form not in ("signal", "output") or last is None or last.type != "UNIT" or str(last) not in ("span", "column", "is", "in"):
         return None
-    start = last.start_pos or 0
+    start = last.start_pos
     return Found("FKG002", "`in` has no unit", f"write: in bar {last} ...", start, start + len(last))
 
 

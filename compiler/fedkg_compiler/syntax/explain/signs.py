@@ -15,7 +15,7 @@ class Sign:
     """A sign that belongs to another language: the pattern at the offence, and what to say.
 
     Attributes:
-        needs: one of lark's token names that must be acceptable here, or "".
+        needs: the name of a terminal that must be acceptable here, or "".
     """
 
     pattern: str
@@ -67,7 +67,7 @@ def torn_sign(at: Offence) -> Found | None:
     if at.last is None or not at.rest:
         return None
     whole = f"{at.last}{at.rest[:1]}"
-    start = at.last.start_pos or 0
+    start = at.last.start_pos
     end = at.start + 1
     match whole:
         case "->" | "-->":
@@ -91,7 +91,7 @@ def dashed_comment(at: Offence) -> Found | None:
     """``a >= 1 -- a remark``: two minus signs that touch, and words behind them."""
     for first, second in pairwise(at.before):
         if str(first) == str(second) == "-" and first.end_pos == second.start_pos:
-            start = first.start_pos or 0
+            start = first.start_pos
             return Found("FKG024", "`--` does not begin a comment", "a comment begins with #", start, start + 2)
     return None
 
@@ -125,13 +125,13 @@ def number_form(at: Offence) -> Found | None:
     before = at.last
     rest = at.rest
     if before is not None and before.type == "NUMBER":
-        start = before.start_pos or 0
+        start = before.start_pos
         written = str(before)
         if found := re.match(r"(?:,[0-9]+)+(?:\.[0-9]+)?", rest):
             hint = _without_commas(written, found[0])
             return Found("FKG008", f"`{written}{found[0]}` has a comma", hint, start, at.start + len(found[0]))
         if found := re.match(r"['’_ \u00a0\u202f]?([0-9]+(?:['’_ \u00a0\u202f][0-9]+)*)", rest):
-            gap = at.text[before.end_pos or 0 : at.start]
+            gap = at.text[before.end_pos : at.start]
             if "\n" not in gap:
                 meant = written + re.sub(r"\D", "", found[0])
                 message = f"`{at.text[start : at.start + len(found[0])]}` is no number"

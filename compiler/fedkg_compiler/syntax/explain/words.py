@@ -36,6 +36,8 @@ MEANT = (
     ("range", "SPAN", "a range is given by `span`: span 0 .. 10"),
     ("must", "REQUIRE", "a rule's condition stands after `require`"),
     ("that", "REQUIRE", "a rule's condition stands after `require`"),
+    ("soft", "HARD", "a rule is soft unless it says hard: leave the word out"),
+    ("tolerance", "HARD", "a tolerance stands in the comparison: a == b +/- 0.5 kg/h"),
     ("forall", "FOR", "write: for ?x in class ... , or: for ?x where { ... }"),
     ("true", "", "there are no truth values: compare a signal, say flag == 1"),
     ("false", "", "there are no truth values: compare a signal, say flag == 0"),
@@ -49,7 +51,7 @@ def read_as_name(at: Offence) -> Found | None:
         return None
     if not any(str(token) in ("require", "when", "=") for token in at.before):
         return None
-    word, start = str(last), last.start_pos or 0
+    word, start = str(last), last.start_pos
     end = start + len(word)
     if word == "not":
         return Found("FKG019", "`not` turns a condition round, not a value", "write: not (a <= b)", start, end)
@@ -73,7 +75,7 @@ def second_statement(at: Offence) -> Found | None:
     if at.bad in words and re.match(r"\s+[^\W\d`]", at.rest[len(at.bad) :]):
         return Found("FKG027", f"`{at.bad}` begins another statement", "put it on a line of its own, at the left edge")
     if str(at.last) in words and at.last.type == "UNIT" and re.match(r"[^\W\d]|`", at.bad):
-        start = at.last.start_pos or 0
+        start = at.last.start_pos
         hint = "put it on a line of its own, at the left edge"
         return Found("FKG027", f"`{at.last}` begins another statement", hint, start, start + len(at.last))
     return None
@@ -137,7 +139,7 @@ def late_option(at: Offence) -> Found | None:
     if at.bad in OPTION_WORDS:
         return Found("FKG015", f"`{at.bad}` stands after the condition", hint)
     if at.last is not None and str(at.last) in OPTION_WORDS and at.last.type == "UNIT":
-        start = at.last.start_pos or 0
+        start = at.last.start_pos
         return Found("FKG015", f"`{at.last}` stands after the condition", hint, start, start + len(at.last))
     return None
 
@@ -146,7 +148,7 @@ def inner_prefix(at: Offence) -> Found | None:
     """``a and always b``: a prefix word in the middle."""
     word, start = at.bad, at.start
     if at.last is not None and at.last.type in ("NAME", "UNIT") and str(at.last) in PREFIX_WORDS and word not in PREFIX_WORDS:
-        word, start = str(at.last), at.last.start_pos or 0
+        word, start = str(at.last), at.last.start_pos
     if word not in PREFIX_WORDS or word.upper() in at.accepts or not any(str(token) in ("require", "when", "=") for token in at.before):
         return None
     hint = f"`{word}` reaches to the end or to a closing parenthesis: write ({word} ...)"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
-
-from lark import Token
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.grammar import statement_parser
+from fedkg_compiler.syntax.lalr import read
 from fedkg_compiler.syntax.printing.layout import Remark
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -18,14 +15,12 @@ _COMMENT = re.compile(r"#[^\n]*")
 
 def inner(text: str) -> Iterator[tuple[int, str]]:
     """The comments between the words of one statement, outside braces: where each begins, and its text."""
-    parser: Any = statement_parser().parse_interactive(text)  # lark leaves these methods untyped
     depth = 0
-    tokens: list[Token] = list(parser.iter_parse())
-    for before, after in pairwise(tokens):
+    for before, after in pairwise(read(text).tokens):
         depth += (before.type == "LBRACE") - (before.type == "RBRACE")
-        start = before.end_pos or 0
+        start = before.end_pos
         if depth == 0:
-            for found in _COMMENT.finditer(text, start, after.start_pos or start):
+            for found in _COMMENT.finditer(text, start, after.start_pos):
                 yield found.start(), found[0].rstrip()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from fedkg_compiler.diagnostics.record import Span
@@ -32,6 +32,28 @@ class Tree:
     """Base of all syntax nodes: the place in the file."""
 
     span: Span
+
+    def parts(self) -> list[Tree]:
+        """The nodes directly inside this one, in the order of the fields."""
+        found: list[Tree] = []
+        for name in _inner(type(self)):
+            value = getattr(self, name)
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, Tree):
+                    found.append(item)
+                elif isinstance(item, tuple):
+                    found += [part for part in item if isinstance(part, Tree)]
+        return found
+
+
+def _inner(kind: type[Tree]) -> tuple[str, ...]:
+    """The fields of a kind of nodes that may hold nodes, found out once."""
+    if kind not in _INNER:
+        _INNER[kind] = tuple(field.name for field in fields(kind) if field.type not in ("Span", "str", "bool", "float"))
+    return _INNER[kind]
+
+
+_INNER: dict[type[Tree], tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,112 @@
+"""Durations where the language has none: ``for 10 min``, ``x <= 5 bar within 10 min``, ``until 10 min``, ``within 10 pressure``."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from fedkg.units import Unit, parse_unit
+from fedkg_compiler.syntax.explain.offence import Found, Offence
+
+_LASTING = re.compile(
+    r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"
+)
+_BEHIND = re.compile(r"(?P<word>after|before|at\s+(?:least|most))\s+(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)")
+_WITHIN = re.compile(r"within\s+(?P<number>[0-9][0-9.,]*)\s*(?P<unit>[^\W\d]\w*)?")
+_BEFORE = "a time stands before its condition"
+_BAND = "a band around a value is written `== 5 bar +/- 1 bar`, a range `2 bar <= pressure <= 8 bar`"
+
+
+def lasting(at: Offence) -> Found | None:
+    """``require x <= 5 bar for 10 min``, ``require for 10 min x <= 5 bar``: how long a condition is to hold, said as in English."""
+    for start in _places(at):
+        found = _LASTING.match(at.text, start)
+        if found is not None and _is_time(found["time"]):
+            word, time = found[0].split()[0], " ".join(found["time"].split())
+            hint = _lasting(at, time)
+            return Found("FKG017", f"`{word}` says how long something lasts, and cannot stand here", hint, start, start + len(word))
+    return None
+
+
+def time_behind(at: Offence) -> Found | None:
+    """``x <= 5 bar after 10 min``, ``x <= 5 bar at least 10 min``: when a condition holds or how long, said behind it or before."""
+    for start in _places(at):
+        found = _BEHIND.match(at.text, start)
+        if found is not None and _is_time(found["time"]):
+            word, time = " ".join(found["word"].split()), " ".join(found["time"].split())
+            hints = {
+                "after": f"{_BEFORE}: `always [{time}, {time}] ...` (then), `always [{time}, end] ...` (from then on)",
+                "before": f"{_BEFORE}: `eventually within {time} ...`",
+                "at least": _lasting(at, time),
+                "at most": f"{_BEFORE}: `not (always within {time} ...)`",
+            }
+            return Found("FKG017", f"`{word} {time}` cannot stand here", hints[word], start, start + len(found[0]))
+    return None
+
+
+def time_as_condition(at: Offence) -> Found | None:
+    """``x <= 5 bar until 10 min``, ``x <= 5 bar since 10 min``: a time where a condition belongs."""
+    words = [str(token) for token in at.before[-3:]]
+    if len(words) < 3 or words[0] not in ("until", "since", "after") or not _is_time(" ".join(words[1:])):
+        return None
+    time, start = " ".join(words[1:]), at.before[-2].start_pos
+    window = f"[0 {words[2]}, {time}]"
+    hints = {
+        "until": f"for the next {time}: `always within {time} ...`; until something happens within them: `... until {window} ...`",
+        "since": f"for the last {time}: `historically within {time} ...`; since something that happened in them: `... since {window} ...`",
+        "after": f"from then on: `always [{time}, end] ...`; `only after` names what must have happened before",
+    }
+    return Found("FKG017", f"a condition stands behind `{words[0]}`, and {time} is a time", hints[words[0]], start, at.before[-1].end_pos)
+
+
+def within_behind(at: Offence) -> Found | None:
+    """``x <= 5 bar within 10 min`` and ``pressure within 10 bar``: a time behind its condition, and a band that is no time."""
+    found = _WITHIN.match(at.rest)
+    if found is None:
+        return None
+    time = f"{found['number']} {found['unit']}" if found["unit"] else ""
+    if time and _is_time(time):
+        hint = f"{_BEFORE}: `eventually within {time} ...` (at some time), `always within {time} ...` (all the time)"
+        return Found("FKG017", "`within` stands behind the condition", hint)
+    if "CMP" in at.accepts and not at.allows("+/-"):
+        return Found("FKG017", "`within` is a time, and this is none", _BAND)
+    return None
+
+
+def signal_as_unit(at: Offence) -> Found | None:
+    """``eventually within 10 pressure <= 5 bar``: the signal is read as the unit of the time."""
+    last = at.last
+    if (
+        last is None
+        or last.type != "UNIT"
+        or len(at.before) < 3
+        or str(at.before[-3]) != "within"
+        or isinstance(parse_unit(str(last)), Unit)
+    ):
+        return None
+    number, start = str(at.before[-2]), last.start_pos
+    hint = (
+        f"write the unit of the time: within {number} min {last} ...; a bare number of steps stands in brackets: [0, {number}] {last} ..."
+    )
+    return Found("FKG017", f"`{last}` is read as the unit of {number}, and is no time", hint, start, start + len(last))
+
+
+def _places(at: Offence) -> list[int]:
+    """Where words of a time that cannot stand in a condition may begin: at the offence, or where they were read as a name or a count."""
+    if not any(str(token) in ("require", "when", "=") for token in at.before):
+        return []
+    tokens = (*at.before[-1:], *at.before[-3:-2])
+    return [at.start, *(token.start_pos for token in tokens if token.type in ("NAME", "UNIT") or str(token) == "at")]
+
+
+def _lasting(at: Offence, time: str) -> str:
+    """How it is written that a condition lasts for a time."""
+    if at.has("if") and not at.has("then"):
+        return f"{_BEFORE}: `if (historically within {time} ...) then ...`"
+    return f"{_BEFORE}: `always within {time} ...` for the next {time}, `historically within {time} ...` for the last"
+
+
+def _is_time(text: str) -> bool:
+    """Whether a number with a word is a duration: ``10 min``."""
+    unit = parse_unit(re.sub(r"^[0-9.,\s]+", "", text))
+    return isinstance(unit, Unit) and unit.dimension == (("time", Fraction(1)),)
