@@ -12,7 +12,7 @@ from fedkg.pack import Compare, Formula, Param, Term
 from fedkg.pack.walk import ROWS, everywhere
 from fedkg_compiler.binding.book import Book
 from fedkg_compiler.lowering.rows import Rows
-from fedkg_compiler.passes.intervals import interval
+from fedkg_compiler.passes.intervals import Declared, interval
 
 
 def set_scales(formula: Formula, rows: Rows, book: Book) -> None:
@@ -30,7 +30,7 @@ def comparison_scale(left: Term, right: Term, rows: Rows, book: Book) -> NDArray
     """
     width, threshold = np.zeros(rows.count), np.zeros(rows.count)
     for side in (left, right):
-        low, high = interval(side, rows, book)
+        low, high = interval(side, Declared(rows, book))
         if isinstance(side, Param):
             threshold = np.maximum(threshold, np.abs(low))
         else:

@@ -1,10 +1,13 @@
 """Rules that bound single columns, as plain arrays: what each asks of which variable.
 
+This goes from comparisons to columns, and is exact. What a term over columns can come to goes the other way: `passes.intervals`.
+
 Letters: R rows of a bank, N bound rows of all banks, E ends: one for each lower or upper bound.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +39,18 @@ class Ends:
     sign: Int
     value: Float
     strict: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, parts: Sequence[Ends]) -> Ends:
+        """Several as one."""
+        none = np.zeros(0)
+        return cls(
+            row=np.concatenate([none, *(part.row for part in parts)]).astype(np.int64),
+            variable=np.concatenate([none, *(part.variable for part in parts)]).astype(np.int64),
+            sign=np.concatenate([none, *(part.sign for part in parts)]).astype(np.int64),
+            value=np.concatenate([none, *(part.value for part in parts)]),
+            strict=np.concatenate([none, *(part.strict for part in parts)]).astype(np.bool_),
+        )
 
     def take(self, which: NDArray[np.bool_] | Int) -> Ends:
         """Some of the ends."""
@@ -72,7 +87,7 @@ def find_bounds(table: RowTable) -> Bounds:
         readers = table.readers[number][ROWS]
         dead[here] = ~np.isfinite(readers.params[:, sorted(_numbers(table, number))]).all(axis=1)
         parts = comparisons(bank.skeleton)
-        ends = None if parts is None or bank.members else _ends(parts, table, number)
+        ends = None if parts is None or bank.members else ends_of(parts, table, number)
         if ends is None:
             continue
         sides, single, straight = ends
@@ -81,14 +96,14 @@ def find_bounds(table: RowTable) -> Bounds:
             straight &= single
         found.extend(side.take(single[side.row - here.start] & ~dead[side.row]) for side in sides)
         plain[here], linear[here] = single & ~dead[here], straight & ~dead[here]
-    return Bounds(ends=_all(found), plain=plain, dead=dead, linear=linear)
+    return Bounds(ends=Ends.of(found), plain=plain, dead=dead, linear=linear)
 
 
 def _numbers(table: RowTable, bank: int) -> frozenset[int]:
     return indices(table.banks[bank].skeleton)[1].get(ROWS, frozenset())
 
 
-def _ends(parts: tuple[Compare, ...], table: RowTable, number: int) -> tuple[list[Ends], NDArray[np.bool_], NDArray[np.bool_]] | None:
+def ends_of(parts: tuple[Compare, ...], table: RowTable, number: int) -> tuple[list[Ends], NDArray[np.bool_], NDArray[np.bool_]] | None:
     """The ends of a bank's rows, in which rows they say everything, and which rows are linear; None where the skeleton is not linear."""
     rows, readers = table.banks[number].rows, table.readers[number][ROWS]
     single, straight = np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_)
@@ -144,18 +159,6 @@ def _sides(op: str, factor: Float, constant: Float, tolerance: Float, slot: int,
             )
         )
     return found
-
-
-def _all(parts: list[Ends]) -> Ends:
-    empty = Ends(row=np.zeros(0, int), variable=np.zeros(0, int), sign=np.zeros(0, int), value=np.zeros(0), strict=np.zeros(0, bool))
-    parts = [empty, *parts]
-    return Ends(
-        row=np.concatenate([part.row for part in parts]).astype(np.int64),
-        variable=np.concatenate([part.variable for part in parts]).astype(np.int64),
-        sign=np.concatenate([part.sign for part in parts]).astype(np.int64),
-        value=np.concatenate([part.value for part in parts]),
-        strict=np.concatenate([part.strict for part in parts]).astype(np.bool_),
-    )
 
 
 def slack(one: Float, other: Float) -> Float:

@@ -1,24 +1,33 @@
-"""What the rules at one place mean together, decided by the solver."""
+"""What the rules at one place mean together: the solver decides what neither tried values nor the rules' numbers show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import z3
+import numpy as np
 
-from fedkg.pack import Compare, Implies
+from fedkg.pack import Compare
 from fedkg.pack.walk import is_temporal
+from fedkg_compiler.reason.board import Board
+from fedkg_compiler.reason.bounds import Bounds
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.places import Place
 from fedkg_compiler.reason.rows import RowTable
-from fedkg_compiler.reason.shape import implications, looks_for_gaps, sure
-from fedkg_compiler.reason.solve import Solver
-from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Witness
+from fedkg_compiler.reason.search import Condition, Search
+from fedkg_compiler.reason.shape import implications, looks_for_gaps, sure, without_time
+from fedkg_compiler.reason.trials import Shown
+from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Witness
+
+if TYPE_CHECKING:
+    from fedkg_compiler.reason.solve import Answer, Solver
 
 MOST_CONFLICTS = 5
 """So many conflicts are looked for at one place."""
+FEW = 12
+"""Of so many rows the solver is told all at once."""
 WIDER = 1e-6
 """By this share of their width spans are widened before a rule is said never to fail: a limit at the very end of a span is no mistake."""
 
@@ -28,7 +37,8 @@ class Finding:
     """One finding at one place.
 
     Attributes:
-        rows: row numbers; that of the rule which the finding is about first. keeps, detail: as in `Verdict`.
+        rows: row numbers; that of the rule which the finding is about first.
+        keeps, spans, detail: as in `Verdict`. method: its `decided_by`.
     """
 
     kind: Kind
@@ -36,6 +46,7 @@ class Finding:
     keeps: tuple[Witness | None, ...] = ()
     spans: bool = False
     detail: str = ""
+    method: Method = "z3"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,106 +55,220 @@ class Findings:
 
     Attributes:
         torn: rows that are part of a conflict. empty: rows that never apply or never fail. implied: for each row that others imply, which.
-        open: how many questions were not decided.
+        by_numbers: those of them that say the same as another but for their numbers. open: how many questions were not decided.
     """
 
     found: list[Finding] = field(default_factory=list)
     torn: set[int] = field(default_factory=set)
     empty: set[int] = field(default_factory=set)
     implied: dict[int, frozenset[int]] = field(default_factory=dict)
+    by_numbers: set[int] = field(default_factory=set)
     open: int = 0
 
 
 class PlaceReasoner:
     """Puts the questions about one place, the important ones first."""
 
-    def __init__(self, table: RowTable, place: Place, budget: Budget, torn: set[int]) -> None:
-        """`torn`: rows that intervals found to contradict others or themselves; they are left out."""
-        self.table, self.place, self.budget = table, place, budget
-        self.rows = [row for row in place.rows if row not in torn]
+    def __init__(
+        self,
+        table: RowTable,
+        bounds: Bounds,
+        budget: Budget,
+        place: Place,
+        rows: Sequence[int],
+        givers: Mapping[int, Sequence[int]],
+        shown: Shown,
+    ) -> None:
+        """Begin with a place.
+
+        `rows`: those of the place that intervals did not find to contradict others or themselves. `givers`: rows that each follows from by
+        its numbers. `shown`: what values showed.
+        """
+        self.table, self.place, self.budget, self.givers, self.shown = table, place, budget, givers, shown
+        self.rows, self._whole, self._bounds = list(rows), rows, bounds
+        self.search = Search(table, bounds, budget, place.keys)
         self.result = Findings()
-        self.solver = Solver(table, self.rows, budget, keys=place.keys)
+
+    @cached_property
+    def solver(self) -> Solver:
+        """The solver, with the rows of this place and their spans."""
+        return self._solver(self.rows)
+
+    def _solver(self, rows: Sequence[int], **settings: Any) -> Solver:  # Any: those of `Solver`
+        from fedkg_compiler.reason.solve import Solver
+
+        return Solver(self.table, rows, self.budget, keys=self.place.keys, **settings)
+
+    @cached_property
+    def _board(self) -> Board:
+        still = {bank: without_time(self.table.banks[bank].skeleton) for bank in {int(self.table.bank[row]) for row in self._whole}}
+        return Board(self.table, self._bounds, [(self.place.keys, self._whole)], still)
+
+    def _said(self, conditions: Sequence[Condition], solver: Solver | None = None) -> list[Any] | None:
+        """The conditions for the solver; None where one is too large."""
+        found = [(solver or self.solver).part(one.row, one.formula, positive=one.holds) for one in conditions]
+        return None if None in found else found
+
+    def _ask(self, rows: Sequence[int], *conditions: Condition) -> tuple[Answer, list[int]]:
+        """Whether something keeps these rows and meets the conditions, and of which rows one had to know for that."""
+        said = self._said(conditions)
+        return self._settled("unknown" if said is None else self.solver.ask(rows, *said), rows, rows, conditions)
+
+    def _settled(
+        self, answer: Answer, needed: Sequence[int], rows: Sequence[int], conditions: Sequence[Condition]
+    ) -> tuple[Answer, list[int]]:
+        """The solver's answer where it is to be relied on, else that of a search, else that on short traces.
+
+        `needed`: of which rows the solver was told.
+        """
+        about = [*needed, *(one.row for one in conditions)]
+        if answer == "no" or (answer == "yes" and not self.solver.is_loose(about)):
+            return answer, list(needed)
+        found = self.search.ask(rows, conditions)
+        if found.answer != "unknown" or not self.solver.timed:
+            return found.answer, list(found.rows)
+        return self._on_short_traces(rows, conditions), list(rows)
+
+    def _on_short_traces(self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any) -> Answer:  # Any: those of `Solver`
+        """The same with longer windows written out, and of traces that end soon."""
+        solver = self._solver([*dict.fromkeys([*rows, *(one.row for one in conditions)])], bounded=True, taken=rows, **settings)
+        said = self._said(conditions, solver)
+        longer: Answer = "unknown" if said is None else solver.ask(rows, *said)
+        doubtful = solver.weakened if longer == "yes" else solver.translator.narrowed
+        return "unknown" if doubtful else longer
+
+    def _narrowed(self, rows: Sequence[int], condition: Condition) -> tuple[Answer, list[int]]:
+        """What is said of these rows and a condition, and of which rows one had to know for that.
+
+        The solver begins with none. Where it finds values, those of the rows join that these violate, all else being as it was tried.
+        """
+        said = self._said([condition])
+        if said is None or self.solver.timed or self.shown.best is None or len(rows) <= FEW:
+            return self._ask(rows, condition)
+        taken: list[int] = []
+        while (answer := self.solver.ask(taken, *said)) == "yes":
+            point = self.shown.best.copy()
+            values = self.solver.values(set().union(*(self.table.reads(one) for one in (condition.row, *taken))))
+            point[np.searchsorted(self._board.variable, list(values))] = list(values.values())
+            kept = dict(zip(self._board.row.tolist(), self._board.verdicts(point[None])[0][0].tolist(), strict=True))
+            missed = [row for row in rows if not kept[row]]
+            if missed and not set(missed) - set(taken):
+                return self._ask(rows, condition)
+            if not missed:
+                break
+            taken = [row for row in rows if row in set(taken) | set(missed)]
+        return self._settled(answer, taken, rows, [condition])
+
+    def _core(self, rows: Sequence[int], *conditions: Condition) -> tuple[list[int], Method]:
+        """A minimal set among these rows, which nothing keeps where the conditions are met, and what shows that."""
+        said = self._said(conditions)
+        kept, method = list(rows), "interval"
+        if said is not None and self.solver.ask(rows, *said) == "no":
+            kept, method = self.solver.core(rows, *said), "z3"
+        if self.solver.is_loose([*kept, *(one.row for one in conditions)]):
+            for row in reversed(list(kept)):
+                fewer = [other for other in kept if other != row]
+                if row in kept and (found := self.search.ask(fewer, conditions)).answer == "no":
+                    kept, method = list(found.rows), "interval"
+        return kept, "z3" if method == "z3" else "interval"
 
     def conflicts(self) -> None:
         """Sets of rows that no value satisfies together."""
+        if self.shown.together:
+            return
         rows = list(self.rows)
         for _ in range(MOST_CONFLICTS):
-            answer = self.solver.ask(rows)
+            answer, needed = self._ask(rows)
             if answer == "unknown":
                 self.result.open += 1
             if answer != "no":
                 break
-            core = self.solver.core(rows)
+            core, method = self._core(needed)
             rows.remove(core[-1])
             if self._hair(core):
                 continue
             self.result.torn.update(core)
-            spans = Solver(self.table, core, self.budget, keys=self.place.keys, spans=False).ask(core) != "no"
+            spans = method == "interval" or self._solver(core, spans=False).ask(core) != "no"
             keeps = tuple(self._keeping([other for other in core if other != row]) for row in core)
             kind: Kind = "conflict" if len(core) > 1 or not spans else "outside"
-            self.result.found.append(Finding(kind=kind, rows=tuple(core), keeps=keeps, spans=spans))
+            self.result.found.append(Finding(kind=kind, rows=tuple(core), keeps=keeps, spans=spans, method=method))
         self.rows = [row for row in rows if row not in self.result.torn]
 
     def antecedents(self) -> None:
         """Rules that never apply, and rules that cannot be kept where they apply."""
-        self.solver.bundle(self.rows)
-        for row in self.rows:
-            for part in implications(self.table.skeleton(row)):
-                self._antecedent(row, part)
+        asked = [
+            (row, part)
+            for row in self.rows
+            for number, part in enumerate(implications(self.table.skeleton(row)))
+            if (row, number) not in self.shown.applies
+        ]
+        if asked and self.solver.timed:
+            self.solver.bundle(self.rows)
+        for row, part in asked:
+            self._antecedent(row, Condition(row, part.antecedent, True))
 
-    def _antecedent(self, row: int, part: Implies) -> None:
-        applies = self.solver.part(row, part.antecedent)
-        if applies is None:
-            self.result.open += 1
-            return
-        answer = self.solver.ask([], applies)
+    def _antecedent(self, row: int, applies: Condition) -> None:
+        answer, _ = self._ask([], applies)
         if answer == "no":
             self.result.empty.add(row)
             self.result.found.append(Finding(kind="never_applies", rows=(row,), spans=True))
             return
-        full = self.solver.ask(self.rows, applies)
-        self.result.open += "unknown" in (answer, full)
+        full, needed = self._narrowed(self.rows, applies)
+        self.result.open += full == "unknown"
         if full != "no":
             return
-        order = [other for other in self.rows if other != row] + [row]
-        core = self.solver.core(order, applies)
-        if self._hair(core, row, part) or (core == [row] and self._never_fails(row)):
+        order = [other for other in needed if other != row] + [row] * (row in needed)
+        core, method = self._core(order, applies)
+        if self._hair(core, applies) or (core == [row] and self._never_fails(row)):
             return
         others = tuple(other for other in core if other != row)
         if row not in core:
             self.result.empty.add(row)
         kind: Kind = "conditional" if row in core else "never_applies"
         keeps = tuple(self._keeping([kept for kept in core if kept != one], applies) for one in (row, *others))
-        self.result.found.append(Finding(kind=kind, rows=(row, *others), keeps=keeps, spans=True))
+        self.result.found.append(Finding(kind=kind, rows=(row, *others), keeps=keeps, spans=True, method=method))
 
     def vacuous(self, plain: set[int]) -> None:
         """Rules that never fail inside the spans; those of `plain` have been looked at."""
-        rows = [row for row in self.rows if row not in plain and row not in self.result.empty]
+        rows = [row for row in self.rows if row not in plain and row not in self.result.empty and row not in self.shown.fails]
         if not rows:
             return
         solver = self._wider(rows)
         for row in rows:
-            fails = solver.violated(row)
-            answer = "unknown" if fails is None else solver.ask([], fails)
+            answer = self._failing(row, solver)
             self.result.open += answer == "unknown"
             if answer == "no":
                 self._no_failure(row, solver)
 
+    def _failing(self, row: int, solver: Solver) -> Answer:
+        """Whether some value a little beyond the spans violates a row."""
+        fails = solver.violated(row)
+        answer = "unknown" if fails is None else solver.ask([], fails)
+        if answer == "no" or (answer == "yes" and not solver.is_loose([row])):
+            return answer
+        search = Search(self.table, self._bounds, self.budget, self.place.keys, width=WIDER)
+        broken = [Condition(row, self.table.skeleton(row), False)]
+        found = search.ask([], broken).answer
+        timed = found == "unknown" and self.table.is_timed(row)
+        return self._on_short_traces([], broken, width=WIDER) if timed else found
+
     def _no_failure(self, row: int, solver: Solver) -> None:
         """A row never fails: either it always holds, or it is unknown where it does not."""
-        holds = None if sure(self.table.skeleton(row)) else solver.part(row, self.table.skeleton(row))
-        always = holds is None or solver.ask([], z3.Not(holds)) == "no"
+        from fedkg_compiler.reason.translate import denied
+
+        always = sure(self.table.skeleton(row))
+        if not always:
+            holds = solver.part(row, self.table.skeleton(row))
+            always = holds is None or (not solver.is_loose([row]) and solver.ask([], denied(holds)) == "no")
         self.result.empty.add(row)
         self.result.found.append(Finding(kind="never_fails", rows=(row,), spans=True, detail="" if always else UNKNOWN))
 
     def _never_fails(self, row: int) -> bool:
-        solver = self._wider([row])
-        fails = solver.violated(row)
-        return fails is not None and solver.ask([], fails) == "no"
+        return self._failing(row, self._wider([row])) == "no"
 
     def _wider(self, rows: Sequence[int]) -> Solver:
         """Only the spans, a little wider than they are."""
-        return Solver(self.table, rows, self.budget, keys=self.place.keys, width=WIDER, taken=())
+        return self._solver(rows, width=WIDER, taken=())
 
     def redundant(self, may_imply: Callable[[int, int], bool], kind: Callable[[int], Hashable], plain: Container[int]) -> None:
         """Rows that rows of other rules imply, the latest rule first; rows that need no others for that never fail.
@@ -154,25 +279,35 @@ class PlaceReasoner:
         single columns; that one of those never fails is said elsewhere, or not at all where its bound is the end of a span.
         """
         rules = self.table.rule
-        temporal = {row for row in self.rows if is_temporal(self.table.skeleton(row))}
-        kept = [row for row in self.rows if row not in temporal]
+        kept = list(self.rows)
+        temporal = {row for row in kept if self.table.is_timed(row) and is_temporal(self.table.at_any_step(row))}
         reads = self.table.all_reads(kept)
         kinds = {row: kind(row) for row in kept}
         models = {kinds[row]: row for row in kept}
         rule_of = {row: int(rules[row]) for row in kept}
         for row in reversed(list(kept)):
-            if row in self.result.empty:
+            if row in self.result.empty or row in self.shown.alone:
                 continue
             usable = {one for one, model in models.items() if may_imply(model, row)}
             others = [other for other in kept if rule_of[other] != rule_of[row] and kinds[other] in usable]
             if not any(reads[row] & reads[other] for other in others):
                 continue
-            fails = self.solver.violated(row)
-            answer = "unknown" if fails is None else self.solver.ask(others, fails)
+            giver = next((other for other in self.givers.get(row, ()) if other in others), None)
+            if giver is not None and row not in plain:
+                self.result.implied[row] = frozenset([giver])
+                self.result.by_numbers.add(row)
+                kept.remove(row)
+                continue
+            if row in temporal or (row not in plain and self.table.is_timed(row)):
+                self._over_time(row, others, reads, kept)
+                continue
+            others = [other for other in others if other not in temporal]
+            fails = Condition(row, self.table.at_any_step(row), False)
+            answer, needed = self._narrowed(others, fails)
             self.result.open += answer == "unknown"
             if answer != "no":
                 continue
-            if core := self.solver.core(others, fails):
+            if core := self._core(needed, fails)[0]:
                 nearer = [other for other in others if reads[other] <= reads[row]]
                 if giving := self._giving(row, core, nearer, fails):
                     self.result.implied[row] = giving
@@ -180,17 +315,28 @@ class PlaceReasoner:
             elif row not in plain:
                 self._no_failure(row, self.solver)
 
-    def _giving(self, row: int, core: Sequence[int], nearer: Sequence[int], fails: Any) -> frozenset[int]:
+    def _over_time(self, row: int, others: Sequence[int], reads: Mapping[int, set[int]], kept: list[int]) -> None:
+        """Whether others imply a row with windows."""
+        from fedkg_compiler.reason.over_time import OverTime
+
+        implying, certain = OverTime(self.table, self.budget, self.place.keys).implying(row, others, reads)
+        self.result.open += not certain
+        if implying:
+            self.result.implied[row] = implying
+            kept.remove(row)
+
+    def _giving(self, row: int, core: Sequence[int], nearer: Sequence[int], fails: Condition) -> frozenset[int]:
         """Rows of which one is violated wherever this one is, also where values are missing; none where there are no such rows.
 
         `core`: rows that imply it where every value is known. `nearer`: the others that read nothing else than it does. `fails`: that the
-        row is violated, for the solver of this place.
+        row is violated.
         """
         if self._found_with_gaps(row, core):
             return frozenset(core)
-        if set(nearer) >= set(core) or self.solver.ask(nearer, fails) != "no":
+        answer, needed = ("unknown", []) if set(nearer) >= set(core) else self._ask(nearer, fails)
+        if answer != "no":
             return frozenset()
-        fewer = self.solver.core(nearer, fails)
+        fewer = self._core(needed, fails)[0]
         return frozenset(fewer) if self._found_with_gaps(row, fewer) else frozenset()
 
     def _found_with_gaps(self, row: int, others: Sequence[int]) -> bool:
@@ -199,25 +345,31 @@ class PlaceReasoner:
             return True
         rows = [row, *others]
         skeletons = [self.table.skeleton(one) for one in rows]
-        solver = Solver(self.table, rows, self.budget, keys=self.place.keys, taken=())
+        from fedkg_compiler.reason.translate import denied
+
+        solver = self._solver(rows, taken=())
         solver.translator.knowable = {number for one in rows for number in self.table.reads(one)}
-        fails = [solver.violated(one) for one in rows]
+        fails = [solver.part(one, self.table.at_any_step(one), positive=False) for one in rows]
         if not solver.weakened and all(condition is not None for condition in fails):
-            return solver.ask([], fails[0], *(z3.Not(condition) for condition in fails[1:])) == "no"
+            return solver.ask([], fails[0], *(denied(condition) for condition in fails[1:])) == "no"
         if any(looks_for_gaps(skeleton) or not sure(skeleton) for skeleton in skeletons) or not isinstance(skeletons[0], Compare):
             return False
         return all(self.table.reads(other) <= self.table.reads(row) for other in others)
 
-    def _keeping(self, rows: Sequence[int], *more: Any) -> Witness | None:
-        if self.solver.ask(rows, *more) != "yes" or not self.solver.replayable:
-            return None
-        return self.solver.witness()
+    def _keeping(self, rows: Sequence[int], *conditions: Condition) -> Witness | None:
+        said = self._said(conditions)
+        if said is not None and self.solver.ask(rows, *said) == "yes" and self.solver.replayable:
+            return self.solver.witness()
+        timed = any(self.table.is_timed(row) for row in (*rows, *(one.row for one in conditions)))
+        return None if timed else self.search.ask(rows, conditions).witness
 
-    def _hair(self, core: Sequence[int], row: int | None = None, part: Implies | None = None) -> bool:
+    def _hair(self, core: Sequence[int], applies: Condition | None = None) -> bool:
         """Whether a set of rows only just has no solution, by the rounding of converted numbers."""
-        rows = [*core, *([row] if row is not None and row not in core else [])]
-        solver = Solver(self.table, rows, self.budget, keys=self.place.keys, lenient=1.0)
-        if row is None or part is None:
-            return solver.ask(core) == "yes"
-        solver.translator.lenient = -3.0
-        return solver.ask(core, solver.part(row, part.antecedent)) == "yes"
+        conditions = [] if applies is None else [applies]
+        rows = [*dict.fromkeys([*core, *(one.row for one in conditions)])]
+        solver = self._solver(rows, lenient=1.0)
+        if applies is not None:
+            solver.translator.lenient = -3.0
+        said = self._said(conditions, solver)
+        just = said is not None and solver.ask(core, *said) == "yes"
+        return just and not (solver.is_loose(rows) and self.search.ask(core, conditions).answer == "no")

@@ -29,14 +29,15 @@ class Place:
     Attributes:
         keys: the table rows they are about. rows: their numbers, in the order of the rules.
         names: what all places that are equal to this one are about. alike: how many those are.
-        cut: whether rows beyond `WIDEST` were left out. linear: there are more, and all are linear.
+        cut: what this place and those equal to it were cut from, where there are more rows than `WIDEST`: keys and rows. linear: there are
+            more, and all are linear.
     """
 
     keys: Keys
     rows: tuple[int, ...]
     names: list[str] = field(default_factory=list)
     alike: list[tuple[int, ...]] = field(default_factory=list)
-    cut: bool = False
+    cut: list[tuple[Keys, tuple[int, ...]]] = field(default_factory=list)
     linear: bool = False
 
 
@@ -60,10 +61,12 @@ def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
                 continue
             here = [row for part in _subsets(keys) for row in by_keys.get(part, ())]
             whole = len(here) == len(group) <= WIDEST
-            for rows, cut in [(here, False)] if whole else _split(here, reads, bounds.linear):
+            for rows, cut in [(here, [])] if whole else _split(here, reads, bounds.linear):
                 place = _with_bounds(table, rows, reads, keys, tight)
-                place.cut, place.linear = cut, not cut and len(rows) > WIDEST
+                place.linear = not cut and len(rows) > WIDEST
                 first = found.setdefault(_fingerprint(table, place), place)
+                if cut:
+                    first.cut.append((keys, _with_bounds(table, cut, reads, keys, tight).rows))
                 first.names.append(_name(table, rows, keys))
                 first.alike.append(place.rows)
     return list(found.values()), left_out
@@ -104,11 +107,11 @@ def _components(rows: Sequence[int], reads: Mapping[int, set[int]]) -> list[list
     return list(groups.values())
 
 
-def _split(rows: list[int], reads: Mapping[int, set[int]], linear: NDArray[np.bool_]) -> Iterator[tuple[list[int], bool]]:
-    """The parts of a place that do not meet; a part that is too wide is cut at the variables that most rows read."""
+def _split(rows: list[int], reads: Mapping[int, set[int]], linear: NDArray[np.bool_]) -> Iterator[tuple[list[int], list[int]]]:
+    """The parts of a place that do not meet; one that is too wide is cut at the variables that most rows read: then with all its rows."""
     for group in _components(rows, reads):
         if len(group) <= WIDEST or linear[group].all():
-            yield group, False
+            yield group, []
             continue
         degree: dict[int, int] = defaultdict(int)
         for row in group:
@@ -116,7 +119,7 @@ def _split(rows: list[int], reads: Mapping[int, set[int]], linear: NDArray[np.bo
                 degree[variable] += 1
         hubs = {variable for variable, rows_of in degree.items() if rows_of > WIDEST // 10}
         for part in _components(group, {row: reads[row] - hubs for row in group}):
-            yield part[:WIDEST], True
+            yield part[:WIDEST], group
 
 
 def _contexts(keysets: Sequence[Keys]) -> list[Keys]:

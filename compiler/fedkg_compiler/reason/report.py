@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +18,13 @@ MOST = 40
 """Findings of one code that are told."""
 
 
-def reason_about(pack: Pack, names: Names, sources: Sources, files: Sequence[Path]) -> list[Diagnostic]:
+def reason_about(pack: Pack, names: Names, sources: Sources, files: Sequence[Path], others: Mapping[str, Span]) -> list[Diagnostic]:
     """Warnings and notes on what the rules mean together, and on what they leave out.
 
     Args:
-        files: shapes and queries, to name the files in which rules stand that no rule file has.
+        files: shapes, to name the files in which rules stand that no rule file has. others: where rules of queries stand, by name.
     """
-    places = {entry.rule.name.text: entry.rule.name.span for entry in names.rules}
+    places = dict(others) | {entry.rule.name.text: entry.rule.name.span for entry in names.rules}
     paths = {path.name: str(path) for path in files}
     for record in pack.manifest.rules:
         if record.name not in places and record.file:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Bank, Formula, Pack
-from fedkg.pack.walk import ROWS, indices
+from fedkg.pack.walk import ROWS, indices, is_temporal
+from fedkg_compiler.reason.shape import at_any_step
 from fedkg_compiler.reason.variables import Variables
 from fedkg_compiler.reason.verdict import RowRef
 
@@ -52,6 +54,8 @@ class RowTable:
         self._known: dict[Keys, int] = {}
         self.keyset = _joined([self._keys(bank) for bank in self.banks])
         self.readers = [self._readers(bank) for bank in self.banks]
+        self._timed = [is_temporal(bank.skeleton) for bank in self.banks]
+        self._repeated: dict[int, dict[int, int]] = {}
 
     @property
     def count(self) -> int:
@@ -72,6 +76,14 @@ class RowTable:
         bank = int(self.bank[row])
         return float(self.banks[bank].params[int(row - self.starts[bank]), index])
 
+    def at_any_step(self, row: int) -> Formula:
+        """What a row says of each step: without an `always` from now on that stands at its top."""
+        return (
+            self.skeleton(row)
+            if not self.is_timed(row)
+            else at_any_step(self.skeleton(row), lambda window: self.param(row, window.low) == 0)
+        )
+
     def rule_name(self, row: int) -> str:
         """The name of a row's rule."""
         return self.pack.manifest.rules[int(self.rule[row])].name
@@ -86,43 +98,49 @@ class RowTable:
         columns = self.pack.manifest.contract.columns
         return ", ".join(columns[column].vocabulary[code] if code < len(columns[column].vocabulary) else str(code) for column, code in keys)
 
+    def is_timed(self, row: int) -> bool:
+        """Whether a row has windows."""
+        return self._timed[int(self.bank[row])]
+
     def reads(self, row: int) -> set[int]:
         """The variables that a row reads, its members included."""
-        bank = int(self.bank[row])
-        index, found = int(row - self.starts[bank]), set()
-        for table, readers in self.readers[bank].items():
-            places = self.members(bank, table, index) if table != ROWS else slice(index, index + 1)
-            found.update(readers.variables[places][:, list(readers.used)].ravel().tolist())
-        return found
+        return self._reads[row]
 
     def all_reads(self, rows: Sequence[int]) -> dict[int, set[int]]:
         """The variables that rows read, by row."""
-        found: dict[int, set[int]] = {}
-        wanted = np.asarray(rows, dtype=np.int64)
+        reads = self._reads
+        return {row: reads[row] for row in rows}
+
+    @cached_property
+    def _reads(self) -> list[set[int]]:
+        found: list[set[int]] = []
         for number, bank in enumerate(self.banks):
-            here = wanted[self.bank[wanted] == number]
-            if bank.members:
-                found.update({row: self.reads(row) for row in here.tolist()})
-                continue
-            readers = self.readers[number][ROWS]
-            variables = readers.variables[here - self.starts[number]][:, list(readers.used)]
-            found.update({row: set(line) for row, line in zip(here.tolist(), variables.tolist(), strict=True)})
+            lines: list[set[int]] = [set() for _ in range(bank.rows)]
+            for table, readers in self.readers[number].items():
+                variables = readers.variables[:, list(readers.used)].tolist()
+                for i, line in enumerate(lines):
+                    where = slice(i, i + 1) if table == ROWS else self.members(number, table, i)
+                    line.update(*variables[where])
+            found += lines
         return found
 
     def repeated(self, bank: int) -> dict[int, int]:
         """Rows of a bank that say to the letter what an earlier rule says of the same table rows: by number, the row that says it."""
-        if self.banks[bank].members:
-            return {}
+        if bank not in self._repeated:
+            self._repeated[bank] = {} if self.banks[bank].members or not self.banks[bank].rows else self._repetitions(bank)
+        return self._repeated[bank]
+
+    def _repetitions(self, bank: int) -> dict[int, int]:
         readers, start = self.readers[bank][ROWS], int(self.starts[bank])
         used, numbers = list(readers.used), sorted(indices(self.banks[bank].skeleton)[1].get(ROWS, ()))
-        first: dict[tuple[object, ...], int] = {}
-        found: dict[int, int] = {}
-        for i in np.argsort(self.rule[start : start + self.banks[bank].rows], kind="stable").tolist():
-            texts = (readers.variables[i, used].tobytes(), readers.shifts[i, used].tobytes(), readers.params[i, numbers].tobytes())
-            earlier = first.setdefault((int(self.keyset[start + i]), *texts), start + i)
-            if self.rule[earlier] != self.rule[start + i]:
-                found[start + i] = earlier
-        return found
+        here = slice(start, start + self.banks[bank].rows)
+        said = [readers.shifts[:, used], readers.params[:, numbers]]
+        letters = [self.keyset[here, None], readers.variables[:, used], *(np.ascontiguousarray(part).view(np.int64) for part in said)]
+        _, group = np.unique(np.concatenate(letters, axis=1), axis=0, return_inverse=True)
+        order = np.lexsort((self.rule[here], group.ravel()))
+        first = order[np.searchsorted(group.ravel()[order], group.ravel())]
+        others = np.flatnonzero(self.rule[here] != self.rule[here][first])
+        return dict(zip((start + others).tolist(), (start + first[others]).tolist(), strict=True))
 
     def member_sizes(self, bank: int, table: int, row: int) -> tuple[int, ...]:
         """How many members each owner has that belongs to a row of the bank."""

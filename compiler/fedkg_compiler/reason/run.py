@@ -14,13 +14,19 @@ from fedkg.pack.walk import is_temporal
 from fedkg_compiler.reason.bounds import Bounds, find_bounds
 from fedkg_compiler.reason.boxes import Boxes
 from fedkg_compiler.reason.budget import Budget
+from fedkg_compiler.reason.follows import Follows
+from fedkg_compiler.reason.place import Findings, PlaceReasoner
 from fedkg_compiler.reason.places import Place, find_places
 from fedkg_compiler.reason.points import point_of
-from fedkg_compiler.reason.rows import RowTable
+from fedkg_compiler.reason.rows import Keys, RowTable
+from fedkg_compiler.reason.tighter import Tighter
+from fedkg_compiler.reason.trials import Trials
 from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 
 MOST_NAMES = 20
 """So many places are named in a verdict; the others are counted."""
+MOST_WHOLE = 10
+"""Of so many places that had to be cut values are looked for that keep all rows."""
 MOST_MINIMISED = 60
 """A conflict of more rows is told as linear programming finds it, which may be more than the smallest."""
 
@@ -46,6 +52,7 @@ class _Reasoning:
         self.bounds: Bounds = find_bounds(self.table)
         self.boxes = Boxes(self.table, self.bounds)
         self.budget = budget
+        self.tighter = Tighter(self.table)
         self.gathered: dict[tuple[Kind, tuple[int, ...]], _Gathered] = {}
         self.plain = set(np.flatnonzero(self.bounds.plain).tolist())
         self.unsure: set[int] = set()
@@ -104,29 +111,44 @@ class _Reasoning:
         places, self.left_out = find_places(self.table, self.bounds)
         if not places:
             return
-        from fedkg_compiler.reason.place import PlaceReasoner
-
-        todo: list[tuple[Place, PlaceReasoner]] = []
         for place in places:
-            if place.cut:
-                self.cut.update(dict.fromkeys(int(self.table.rule[row]) for row in place.rows))
             for rows in place.alike:
                 for row in rows:
                     self.seen[row] += 1
             if place.linear:
                 self._linear(place)
-            elif self.budget.spent:
-                self.open.update(dict.fromkeys(int(self.table.rule[row]) for row in place.rows))
-            else:
-                todo.append((place, PlaceReasoner(self.table, place, self.budget, self.torn)))
-                todo[-1][1].conflicts()
-        for _, reasoner in todo:
+        trials = Trials(self.table, self.bounds)
+        self._cut(places, trials)
+        todo = self._reasoners([place for place in places if not place.linear], trials)
+        for reasoner in todo:
+            reasoner.conflicts()
+        for reasoner in todo:
             reasoner.antecedents()
-        for _, reasoner in todo:
+        for reasoner in todo:
             reasoner.vacuous(self.never_fails)
-        for place, reasoner in todo:
+        for reasoner in todo:
             reasoner.redundant(self._may_imply, self._kind, self.plain)
-            self._take(place, reasoner)
+            self._take(reasoner.place, reasoner.result)
+
+    def _cut(self, places: Sequence[Place], trials: Trials) -> None:
+        """Places that were cut are not wholly looked at, unless a value shows that all of them goes together."""
+        known: dict[tuple[Keys, tuple[int, ...]], bool] = {}
+        for place in places:
+            for whole in place.cut:
+                if whole not in known:
+                    known[whole] = len(known) < MOST_WHOLE and trials.together(*whole)
+            if not all(known[whole] for whole in place.cut):
+                self.cut.update(dict.fromkeys(int(self.table.rule[row]) for row in place.rows))
+
+    def _reasoners(self, places: Sequence[Place], trials: Trials) -> list[PlaceReasoner]:
+        """What puts the questions about each place, with what can be told without the solver."""
+        rows = [[row for row in place.rows if row not in self.torn] for place in places]
+        givers = [self.tighter.givers(here) for here in rows]
+        for by_numbers, others in zip(givers, Follows(self.table).givers(rows), strict=True):
+            for row, more in others.items():
+                by_numbers[row] = [*by_numbers.get(row, []), *more]
+        shown = trials.show([(place.keys, here, implied) for place, here, implied in zip(places, rows, givers, strict=True)])
+        return [PlaceReasoner(self.table, self.bounds, self.budget, *each) for each in zip(places, rows, givers, shown, strict=True)]
 
     def _linear(self, place: Place) -> None:
         """Very many linear rules: linear programming names the conflict, the solver makes it minimal."""
@@ -148,12 +170,8 @@ class _Reasoning:
                 keeps += (solver.witness() if found else None,)
         self.gather("conflict", core, place.names, "lp", spans=True, keeps=keeps)
 
-    def _take(self, place: Place, reasoner: object) -> None:
+    def _take(self, place: Place, result: Findings) -> None:
         """What was found at a place holds at all places like it."""
-        from fedkg_compiler.reason.place import PlaceReasoner
-
-        assert isinstance(reasoner, PlaceReasoner)
-        result = reasoner.result
         if result.open:
             self.open.update(dict.fromkeys(int(self.table.rule[row]) for row in place.rows))
         position = {row: i for i, row in enumerate(place.rows)}
@@ -169,13 +187,13 @@ class _Reasoning:
                     old = self.never_applies.get(here[0], (here, 0, True, finding.keeps))
                     self.never_applies[here[0]] = (here if len(here) > len(old[0]) else old[0], old[1] + 1, finding.spans, finding.keeps)
             else:
-                self.gather(finding.kind, finding.rows, place.names, "z3", spans=finding.spans, keeps=finding.keeps)
+                self.gather(finding.kind, finding.rows, place.names, finding.method, spans=finding.spans, keeps=finding.keeps)
         for row, others in result.implied.items():
             if any(column in _key_columns(self.table, place) for column, _ in place.keys):
                 continue
             for rows in place.alike:
                 self.implied[rows[position[row]]] = frozenset(rows[position[other]] for other in others)
-                self.by_solver.add(rows[position[row]])
+                self.by_solver.update([] if row in result.by_numbers else [rows[position[row]]])
 
     def _may_imply(self, one: int, other: int) -> bool:
         """Whether a row can make another needless: it is as binding, as public, and about all table rows that the other is about."""
@@ -189,14 +207,14 @@ class _Reasoning:
         return int(self.table.keyset[row]), record.hard, record.scope
 
     def _needless(self) -> None:
-        """Rows that bounds of other rules imply; of rules over several steps only what is there twice."""
-        temporal = np.array([is_temporal(bank.skeleton) for bank in self.table.banks], dtype=np.bool_)
-        for bank in np.flatnonzero(temporal).tolist():
+        """Rows that bounds of other rules imply, and of rules over several steps what is there twice."""
+        temporal = (number for number, bank in enumerate(self.table.banks) if is_temporal(bank.skeleton))
+        for bank in temporal:
             for row, other in self.table.repeated(bank).items():
                 if self._may_imply(other, row):
                     self.implied[row] = frozenset([other])
                     self.twice.add(row)
-        usable = ~self.boxes.alone & ~temporal[self.table.bank]
+        usable = ~self.boxes.alone
         records = self.table.pack.manifest.rules
         classes = [(record.hard, record.scope) for record in records]
         for hard, scope in sorted(set(classes)):

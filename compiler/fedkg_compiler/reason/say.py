@@ -152,12 +152,24 @@ class _Speech:
 
     def _undecided(self, verdict: Verdict) -> tuple[str, str]:
         if verdict.detail == "places":
-            return f"{verdict.places:,} selections of table rows were not looked at: there are too many", "split the rule files"
+            return (
+                f"{verdict.places:,} combinations of keys (of machines, products and the like) were not looked at: there are too many",
+                "nothing is wrong; to have them looked at too, check the rule files one by one",
+            )
         names = _listed([f"`{name}`" for name in verdict.rules[:5]])
         more = f" and {len(verdict.rules) - 5} more" if len(verdict.rules) > 5 else ""
         if verdict.detail == "size":
-            return f"not decided for all entities together: {names}{more} meet in values that very many rows read", ""
-        return f"not decided in the time there is: how {names}{more} go together", "this is no fault of the rules; simpler terms help"
+            looked = f"whether {names}{more} contradict each other was looked at for each entity, not for all of them at once"
+            return (
+                f"{looked}: they meet in columns that very many rows read",
+                "nothing is wrong; a contradiction between several entities would show in the data only",
+            )
+        alone = len(verdict.rules) == 1
+        asked = "contradicts or repeats others, or can never fail," if alone else "contradict or repeat each other, or can never fail,"
+        return (
+            f"whether {names}{more} {asked} could not be told in the time that a check takes",
+            "nothing is wrong, and all else that is said holds; fewer rules, shorter windows, or terms without products are told sooner",
+        )
 
     def _part(self, verdict: Verdict) -> str:
         if verdict.places >= verdict.of:

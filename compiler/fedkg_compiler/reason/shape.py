@@ -5,8 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from fedkg.pack import And, Call, Coalesce, Compare, Formula, Implies, Initially, Known, Negate, Not, Or, Power, Quotient, Reduce, Temporal
-from fedkg.pack.walk import everywhere
+from fedkg.pack import (
+    And,
+    AtLeast,
+    Call,
+    Coalesce,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Negate,
+    Not,
+    Or,
+    Power,
+    Quotient,
+    Reduce,
+    Temporal,
+)
+from fedkg.pack.walk import everywhere, is_temporal
 
 _FLIPPED: dict[str, Literal["le", "lt", "eq", "ne"]] = {"le": "lt", "lt": "le", "eq": "ne", "ne": "eq"}
 
@@ -19,6 +36,28 @@ def at_any_step(formula: Formula, starts_now: Callable[[Temporal], bool] = lambd
     while isinstance(formula, Temporal) and formula.op in ("always", "historically") and starts_now(formula):
         formula = formula.arg
     return formula
+
+
+def without_time(formula: Formula) -> Formula | None:
+    """What the formula says of a trace on which nothing changes and which has no ends; None where that takes more than its shape."""
+    if not is_temporal(formula):
+        return formula
+    still = _still(formula)
+    return None if is_temporal(still) else still
+
+
+def _still(formula: Formula) -> Formula:
+    match formula:
+        case Temporal() | Initially():
+            return _still(formula.arg)
+        case Not() | AtLeast():
+            return formula.model_copy(update={"arg": _still(formula.arg)})
+        case And() | Or():
+            return formula.model_copy(update={"args": tuple(_still(arg) for arg in formula.args)})
+        case Implies():
+            return formula.model_copy(update={"antecedent": _still(formula.antecedent), "consequent": _still(formula.consequent)})
+        case _:
+            return formula
 
 
 def negated(compare: Compare) -> Compare:
@@ -45,16 +84,16 @@ def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formu
         yield formula, positive
 
 
-def comparisons(formula: Formula) -> tuple[Compare, ...] | None:
-    """The comparisons of which the formula is the conjunction at any step, or None where it is something else.
+def comparisons(formula: Formula, *, positive: bool = True) -> tuple[Compare, ...] | None:
+    """The comparisons of which the formula, or (not `positive`) its denial, is the conjunction at any step; None if it is something else.
 
     That of windows at its top which begin at the step itself: see `at_any_step`.
     """
     parts = []
-    for part, positive in conjunction(at_any_step(formula)):
+    for part, holds in conjunction(at_any_step(formula), positive):
         if not isinstance(part, Compare):
             return None
-        compare = part if positive else negated(part)
+        compare = part if holds else negated(part)
         if compare.op == "ne":
             return None
         parts.append(compare)

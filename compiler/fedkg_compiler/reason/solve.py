@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import z3
@@ -11,7 +11,6 @@ from fedkg.pack import Formula
 from fedkg.pack.walk import is_temporal
 from fedkg_compiler.reason.budget import STUCK_MS, Budget
 from fedkg_compiler.reason.rows import Keys, RowTable
-from fedkg_compiler.reason.shape import at_any_step
 from fedkg_compiler.reason.translate import NOW, Step, TooLarge, Translator, all_of, number_of
 from fedkg_compiler.reason.verdict import Reading, Witness
 
@@ -40,31 +39,41 @@ class Solver:
         width: float = 0.0,
         whole: bool = False,
         taken: Sequence[int] | None = None,
+        bounded: bool = False,
     ) -> None:
-        """`taken`: which of the rows may be assumed, all by default.
+        """`taken`: which of the rows may be assumed, all by default. `bounded`: of traces that end soon, see `Translator`.
 
         `whole`: an `always` at the top of a rule is part of the question, not left out as what a rule means anyway.
         """
         self.table, self.rows, self.budget, self.keys = table, tuple(rows), budget, keys
         self.spans, self.width, self.whole = spans, width, whole
-        self.translator = Translator(table, rows, lenient=lenient)
+        self.translator = Translator(table, rows, lenient=lenient, bounded=bounded)
+        self._loose: set[int] = set()
         self.solver = z3.Solver()
         self.rows = self.rows if taken is None else tuple(taken)
-        self.taken = {row: z3.Bool(f"row{row}") for row in self.rows}
+        self.taken: dict[int, Z3] = {}
         self._said = 0
         self._written = 0
         self._bundle: tuple[tuple[int, ...], Z3] = ((), None)
-        try:
-            self._add_rows()
-        except TooLarge:
-            self.too_large = True
-        else:
-            self.too_large = False
+        self.too_large = False
+        now = {row: self._now(row) for row in self.rows}
+        self.timed = any(is_temporal(formula) for formula in now.values())
+        for column, code in keys:
+            number, _ = self.table.variables.place(0, column)
+            self.solver.add(self.translator.variable(number, NOW) == code)
+        if self.timed:
+            self._take(self.rows)
+        if self.timed and not self.too_large:
+            self._at_other_steps(now)
 
     @property
     def weakened(self) -> bool:
         """Whether a formula was weakened: then only "no" is an answer to rely on."""
         return self.translator.weakened
+
+    def is_loose(self, rows: Iterable[int]) -> bool:
+        """Whether the formula of any of these rows, or a part of it, was weakened."""
+        return not self._loose.isdisjoint(rows)
 
     @property
     def replayable(self) -> bool:
@@ -78,6 +87,7 @@ class Solver:
     def ask(self, rows: Sequence[int], *more: Z3) -> Answer:
         """Whether something satisfies these rows and the further conditions together."""
         steps = self.budget.steps()
+        self._take(rows if steps > 0 else ())
         if self.too_large or steps <= 0:
             return "unknown"
         self._say_background()
@@ -105,8 +115,9 @@ class Solver:
 
     def bundle(self, rows: Sequence[int]) -> None:
         """From now on these rows are assumed through one literal wherever they are asked about together: that is much faster."""
+        self._take(rows)
         literal = z3.Bool(f"bundle{len(rows)}")
-        self.solver.add(*(z3.Implies(literal, self.taken[row]) for row in rows))
+        self.solver.add(*(z3.Implies(literal, self.taken[row]) for row in rows if row in self.taken))
         self._bundle = (tuple(rows), literal)
 
     def _literals(self, rows: Sequence[int]) -> list[Z3]:
@@ -135,9 +146,19 @@ class Solver:
         """A condition to ask about: that this part of a row certainly holds (or fails) now; None where it is too large."""
         return self._condition(row, part, positive)
 
-    def violated(self, row: int) -> Z3 | None:
-        """The condition that a row is certainly violated now; None where it is too large."""
-        return self._condition(row, None, False)
+    def violated(self, row: int, step: Step = NOW) -> Z3 | None:
+        """The condition that a row is certainly violated, now or at a step; None where it is too large."""
+        return self._condition(row, None, False, step)
+
+    def values(self, numbers: Iterable[int]) -> dict[int, float]:
+        """What these variables, all met before, are now in the assignment behind the last "yes": NaN where they have no value."""
+        model = self.solver.model()
+        found = {}
+        for number in numbers:
+            known = self.translator.known.get((number, NOW))
+            there = known is None or z3.is_true(model.eval(known, model_completion=True))
+            found[number] = _float(model.eval(self.translator.variable(number, NOW), model_completion=True)) if there else float("nan")
+        return found
 
     def witness(self) -> Witness:
         """The assignment behind the last "yes"."""
@@ -157,28 +178,46 @@ class Solver:
             found.update({(moment, 0, column): float(code) for column, code in self.keys})
         return Witness(tuple(sorted(Reading(step, view, column, value) for (step, view, column), value in found.items())))
 
-    def _condition(self, row: int, part: Formula | None, positive: bool) -> Z3 | None:
+    def _condition(self, row: int, part: Formula | None, positive: bool, step: Step = NOW) -> Z3 | None:
         try:
-            return self.translator.row(row, positive=positive, part=part)
+            return self._write(row, step, part, positive)
         except TooLarge:
             return None
 
-    def _add_rows(self) -> None:
-        now = {row: self._now(row) for row in self.rows}
-        for row in self.rows:
-            self.solver.add(z3.Implies(self.taken[row], self.translator.row(row, part=now[row])))
-        for column, code in self.keys:
-            number, _ = self.table.variables.place(0, column)
-            self.solver.add(self.translator.variable(number, NOW) == code)
+    def _write(self, row: int, step: Step, part: Formula | None, positive: bool = True) -> Z3:
+        """The row, or the part, as a formula; noted when it was weakened. Raises TooLarge."""
+        before, self.translator.weakened = self.translator.weakened, False
+        try:
+            return self.translator.row(row, step, positive=positive, part=part)
+        finally:
+            self._loose.update([row] if self.translator.weakened else [])
+            self.translator.weakened |= before
+
+    def _take(self, rows: Sequence[int]) -> None:
+        """Write down what is not written of these rows."""
+        try:
+            for row in rows:
+                if row not in self.taken:
+                    said = self._write(row, NOW, self._now(row))
+                    self.taken[row] = z3.Bool(f"row{row}")
+                    self.solver.add(z3.Implies(self.taken[row], said))
+        except TooLarge:
+            self.too_large = True
+
+    def _at_other_steps(self, now: Mapping[int, Formula]) -> None:
+        """Rows that speak of one step hold at every step that others speak of, where that has their keys."""
         plain = [row for row in self.rows if not is_temporal(now[row])]
         steps: list[Step] = sorted({step for _, step in self.translator.copies} - {NOW})[:STEPS]
-        for step in steps:
-            for row in plain:
-                self.solver.add(z3.Implies(self.taken[row], self.translator.row(row, step, part=now[row])))
+        try:
+            for step in steps:
+                there = set(self.translator.keys_at(step[0]))
+                for row in (row for row in plain if there.issuperset(self.table.keysets[int(self.table.keyset[row])])):
+                    self.solver.add(z3.Implies(self.taken[row], self._write(row, step, now[row])))
+        except TooLarge:
+            self.too_large = True
 
     def _now(self, row: int) -> Formula:
-        skeleton = self.table.skeleton(row)
-        return skeleton if self.whole else at_any_step(skeleton, lambda window: self.table.param(row, window.low) == 0)
+        return self.table.skeleton(row) if self.whole else self.table.at_any_step(row)
 
     def _say_background(self) -> None:
         """Types and spans of the variables that have been met since the last question."""

@@ -5,14 +5,15 @@ what makes their terms known (a divisor that is not zero, a slot that has a valu
 decimals that they print as. Where something cannot be said exactly (a transcendental function, a window of many steps) the formula is
 weakened, never strengthened: what has no solution here has none at all.
 
-Steps of a trace are copies of the variables: ``(anchor, offset)``. The anchor 0 is now; others are steps that lie somewhere. An anchor
-lies inside its trace, a step beside it may lie beyond: a window that meets the end of the trace asks nothing there (`DataContract.end`
-"clip", and every window without an end), or cannot be certain of it ("strict").
+Steps of a trace are copies of the variables: ``(anchor, offset)``. The anchor 0 is now; others are steps that lie somewhere. The next step
+of a row with keys is the next table row that has them: where rows of several keys look at other steps, each have anchors of their own.
+An anchor lies inside its trace, a step beside it may lie beyond: a window that meets the end of the trace asks nothing there
+(`DataContract.end` "clip", and every window without an end), or cannot be certain of it ("strict").
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import count, islice
 from typing import Any, assert_never
@@ -21,16 +22,14 @@ import z3
 
 from fedkg.pack import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Term, Until
 from fedkg.pack.walk import ROWS
-from fedkg_compiler.reason.rows import RowTable
+from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import looks_for_gaps
 from fedkg_compiler.reason.terms import Value, term_value
 
 Step = tuple[int, int]
 NOW: Step = (0, 0)
-FIRST: Step = (-1, 0)
-"""The first step of the trace, wherever that is."""
-LONGEST, LARGEST = 8, 4000
-"""Windows of more steps are weakened; formulas with more parts are not looked at."""
+LONGEST, LONGER, LARGEST = 8, 64, 4000
+"""Windows of more steps are weakened, or (`bounded`) narrowed; formulas with more parts are not looked at."""
 Z3 = Any
 """z3 has no types."""
 
@@ -46,11 +45,15 @@ class Translator:
         copies: the solver's variable for each variable and step. weakened: whether any formula had to be.
         parts: how many parts of formulas were written down so far.
         lenient: by how many parts in a billion comparisons are met sooner; negative: later.
+        bounded: windows of many steps are narrowed to their first, and the trace ends there. narrowed: whether any was.
+        timelines: the keysets of rows with windows; somewhere: that of each anchor above 0.
         clip: whether windows end with the trace. inside: the condition that a step lies inside its trace, of those that may not.
     """
 
-    def __init__(self, table: RowTable, rows: Sequence[int], *, lenient: float = 0.0) -> None:
-        self.table, self.lenient = table, lenient
+    def __init__(self, table: RowTable, rows: Sequence[int], *, lenient: float = 0.0, bounded: bool = False) -> None:
+        self.table, self.lenient, self.bounded = table, lenient, bounded
+        self.longest = LONGER if bounded else LONGEST
+        self.narrowed = False
         self.copies: dict[tuple[int, Step], Z3] = {}
         self.known: dict[tuple[int, Step], Z3] = {}
         self.weakened = False
@@ -59,6 +62,8 @@ class Translator:
         self.parts = 0
         self.clip = table.pack.manifest.contract.end == "clip"
         self.inside: dict[Step, Z3] = {}
+        self.timelines = sorted({int(table.keyset[row]) for row in rows if table.is_timed(row)})
+        self.somewhere: dict[int, int] = {}
         self.knowable: set[int] = set()
         for row in rows:
             if looks_for_gaps(table.skeleton(row)):
@@ -67,13 +72,13 @@ class Translator:
     def row(self, row: int, step: Step = NOW, *, positive: bool = True, part: Formula | None = None) -> Z3:
         """When a row (or this part of its formula) is certainly satisfied, or, not `positive`, certainly violated."""
         bank = int(self.table.bank[row])
-        place = _Place(self, bank, ROWS, int(row - self.table.starts[bank]), step)
+        place = _Place(self, bank, ROWS, int(row - self.table.starts[bank]), step, int(self.table.keyset[row]))
         return place.formula(self.table.banks[bank].skeleton if part is None else part, positive)
 
     def term(self, row: int, term: Term) -> Value:
         """The value now of a term over a row's slots and parameters. Raises TooLarge."""
         bank = int(self.table.bank[row])
-        return term_value(term, _Place(self, bank, ROWS, int(row - self.table.starts[bank]), NOW))
+        return term_value(term, _Place(self, bank, ROWS, int(row - self.table.starts[bank]), NOW, int(self.table.keyset[row])))
 
     def variable(self, number: int, step: Step) -> Z3:
         """The solver's variable."""
@@ -89,6 +94,16 @@ class Translator:
         if (number, step) not in self.known:
             self.known[number, step] = z3.Bool(f"k{number}@{step[0]}:{step[1]}")
         return [self.known[number, step]]
+
+    def anchor(self, keyset: int) -> int:
+        """The anchor of the steps around now that rows with these keys look at; the first step of the trace has the one before it."""
+        return 0 if len(self.timelines) < 2 else -2 * self.timelines.index(keyset) - 2
+
+    def keys_at(self, anchor: int) -> Keys:
+        """What all table rows have that an anchor's steps can be."""
+        if anchor > 0:
+            return self.table.keysets[self.somewhere[anchor]]
+        return self.table.keysets[self.timelines[0 if len(self.timelines) < 2 else -anchor // 2 - 1]]
 
     def is_inside(self, step: Step) -> list[Z3]:
         """When a step lies inside its trace, which has no holes: [] where it always does."""
@@ -127,19 +142,19 @@ class Translator:
 class _Place:
     """A row of a bank, or of a member table, at a step."""
 
-    __slots__ = ("bank", "index", "params", "step", "table", "to")
+    __slots__ = ("bank", "index", "keyset", "params", "step", "table", "to")
 
-    def __init__(self, to: Translator, bank: int, table: int, index: int, step: Step) -> None:
-        self.to, self.bank, self.table, self.index, self.step = to, bank, table, index, step
+    def __init__(self, to: Translator, bank: int, table: int, index: int, step: Step, keyset: int) -> None:
+        self.to, self.bank, self.table, self.index, self.step, self.keyset = to, bank, table, index, step, keyset
         self.params = to.table.readers[bank][table].params[index] if table in to.table.readers[bank] else ()
 
     def at(self, step: Step) -> _Place:
-        return _Place(self.to, self.bank, self.table, self.index, step)
+        return _Place(self.to, self.bank, self.table, self.index, step, self.keyset)
 
     def members(self, table: int) -> list[_Place]:
         offsets = self.to.table.banks[self.bank].members[table].offsets
         members = range(int(offsets[self.index]), int(offsets[self.index + 1]))
-        return [_Place(self.to, self.bank, table, member, self.step) for member in members]
+        return [_Place(self.to, self.bank, table, member, self.step, self.keyset) for member in members]
 
     def slot(self, index: int) -> Value:
         readers = self.to.table.readers[self.bank][self.table]
@@ -179,7 +194,7 @@ class _Place:
             case Until():
                 return self._until(formula, positive)
             case Initially():
-                return self.at(FIRST).formula(formula.arg, positive)
+                return self.at((self.to.anchor(self.keyset) - 1, 0)).formula(formula.arg, positive)
             case _:
                 assert_never(formula)
 
@@ -232,11 +247,15 @@ class _Place:
         return self.whole(formula.low), self.whole(formula.high), -1 if back else 1
 
     def _moved(self, steps: int) -> _Place:
-        return self.at((self.step[0], self.step[1] + steps))
+        anchor, offset = self.step[0], self.step[1] + steps
+        around_now = anchor in (0, self.to.anchor(self.keyset))
+        return self.at((anchor, offset) if not around_now else (self.to.anchor(self.keyset), offset) if offset else NOW)
 
     def _elsewhere(self) -> _Place:
         self.to.weakened = True
-        return self.at((next(self.to.fresh), 0))
+        anchor = next(self.to.fresh)
+        self.to.somewhere[anchor] = self.keyset
+        return self.at((anchor, 0))
 
     def _there(self, steps: int, formula: Formula, positive: bool, *, cut: bool = False) -> Z3:
         """The formula at another step, which lies inside the trace; or, `cut`, the step does not."""
@@ -249,13 +268,25 @@ class _Place:
         low, high, way = self._window(formula)
         everywhere_ = (formula.op in ("always", "historically")) == positive
         cut = everywhere_ and (self.to.clip or high < 0)
-        if 0 <= high < low + LONGEST:
+        if 0 <= high < low + self.to.longest:
             parts = [self._there(way * k, formula.arg, positive, cut=cut) for k in range(low, high + 1)]
             return all_of(parts) if everywhere_ else any_of(parts)
+        if self.to.bounded:
+            return self._first(low, way, cut, everywhere_, lambda k: self._there(way * k, formula.arg, positive, cut=cut))
         if everywhere_:
             self.to.weakened = True
             return all_of([self._there(way * k, formula.arg, positive, cut=cut) for k in (low, low + 1)])
         return self._elsewhere().formula(formula.arg, positive)
+
+    def _first(self, low: int, way: int, cut: bool, everywhere_: bool, at: Callable[[int], Z3]) -> Z3:
+        """What holds at some of a window's first steps, or at all of them, and the trace ends there. Raises TooLarge where it must not."""
+        if everywhere_ and not cut:
+            raise TooLarge
+        self.to.narrowed = True
+        parts = [at(k) for k in range(low, low + LONGEST)]
+        if not everywhere_:
+            return any_of(parts)
+        return all_of([*parts, *map(denied, self.to.is_inside(self._moved(way * (low + LONGEST)).step))])
 
     def _until(self, formula: Until, positive: bool) -> Z3:
         low, high, way = self._window(formula)
@@ -265,16 +296,19 @@ class _Place:
             """The left side at the steps before (`closed`: up to) the last."""
             return [self._there(way * k, formula.left, positive) for k in range(last + (1 if formula.closed else 0))]
 
-        if 0 <= high < LONGEST:
-            parts = []
-            for k in range(low, high + 1):
-                right = self._there(way * k, formula.right, positive, cut=cut)
-                parts.append(all_of([right, *held(k)]) if positive else any_of([right, *held(k)]))
+        def at(k: int) -> Z3:
+            right = self._there(way * k, formula.right, positive, cut=cut)
+            return all_of([right, *held(k)]) if positive else any_of([right, *held(k)])
+
+        if 0 <= high < self.to.longest:
+            parts = [at(k) for k in range(low, high + 1)]
             return any_of(parts) if positive else all_of(parts)
+        if self.to.bounded:
+            return self._first(low, way, cut, not positive, at)
         self.to.weakened = True
         if not positive:
             right = self._there(way * low, formula.right, False, cut=cut)
-            return any_of([right, *held(low)]) if low < LONGEST else z3.BoolVal(True)
+            return any_of([right, *held(low)]) if low < self.to.longest else z3.BoolVal(True)
         somewhere = self._elsewhere().formula(formula.right, True)
         now = self.formula(formula.left, True)
         if low > 0 or formula.closed:
@@ -290,6 +324,11 @@ def number_of(value: float) -> Z3:
 def all_of(parts: Sequence[Z3]) -> Z3:
     """Conjunction; true of nothing."""
     return parts[0] if len(parts) == 1 else z3.And(*parts)
+
+
+def denied(condition: Z3) -> Z3:
+    """The condition does not hold."""
+    return z3.Not(condition)
 
 
 def any_of(parts: Sequence[Z3]) -> Z3:

@@ -1,10 +1,14 @@
-"""What a bound row requires, in words: short with signs (``torque >= 70 N.m``), or as a sentence (``torque is at least 70 N.m``)."""
+"""What a bound row requires, in words: short with signs (``torque >= 70 N.m``), or as a sentence (``torque is at least 70 N.m``).
+
+This is for authors: numbers have units, members are named one by one, and nobody reads it back. `fedkg.pack.text` prints for those who
+look into a pack, with every digit and as near to the rule language as it can, skeletons without rows among it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from fedkg.pack import (
     And,
@@ -36,6 +40,7 @@ from fedkg.pack import (
     Term,
     Until,
 )
+from fedkg.pack.text import duration_text
 from fedkg.pack.walk import ROWS, everywhere
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
@@ -45,12 +50,17 @@ SPOKEN = {
     "eq": ("equals", "equals"),
     "ne": ("differs from", "differs from"),
 }
+COUNTED = {
+    "le": ("at most", "at least"),
+    "lt": ("fewer than", "more than"),
+    "eq": ("exactly", "exactly"),
+    "ne": ("any number but", "any number but"),
+}
 LOOSE, PRODUCT, TIGHT = range(3)
 UNSPOKEN = ("probability", "1")
 """Units that say nothing behind a number."""
 FEW = 3
 """So many members are named."""
-DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def clause(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str:
@@ -105,6 +115,21 @@ class _Speaker:
         offsets = self.bank.members[table].offsets
         return [replace(self, table=table, row=member) for member in range(int(offsets[self.row]), int(offsets[self.row + 1]))]
 
+    def constant(self, formula: Formula) -> bool | None:
+        """Whether a formula that reads nothing holds: some have such parts, for members that are only counted; None of others."""
+        match formula:
+            case Compare(op="le", left=Param() as left, right=Param() as right, tolerance=None):
+                return self.number(left.index) <= self.number(right.index)
+            case Not():
+                found = self.constant(formula.arg)
+                return None if found is None else not found
+            case AtLeast():
+                parts = [member.constant(formula.arg) for member in self.members(formula.members)]
+                wanted = len(parts) if formula.count is None else self.number(formula.count)
+                return None if None in parts else parts.count(True) >= wanted
+            case _:
+                return None
+
     def formula(self, formula: Formula, *, outer: bool = False) -> str:
         match formula:
             case Compare():
@@ -116,13 +141,14 @@ class _Speaker:
                 code = int(self.number(formula.param))
                 return f"{self.slot(formula.slot)} is {column.vocabulary[code] if 0 <= code < len(column.vocabulary) else code}"
             case Known():
-                return f"{self.slot(formula.slot)} has a value"
+                return f"{self.slot(formula.slot)} is known"
             case Not():
                 return self._denied(formula)
             case And() | Or():
                 word = " and " if isinstance(formula, And) else " or "
-                text = word.join(self.formula(arg) for arg in formula.args)
-                return text if outer else f"({text})"
+                parts = [arg for arg in formula.args if self.constant(arg) is None] or formula.args
+                text = word.join(self.formula(arg, outer=len(parts) == 1) for arg in parts)
+                return text if outer or len(parts) == 1 else f"({text})"
             case Implies():
                 first, then = self.formula(formula.antecedent, outer=True), self.formula(formula.consequent, outer=True)
                 text = f"whenever {first}, then {then}" if self.spoken else f"if {first} then {then}"
@@ -143,13 +169,15 @@ class _Speaker:
         if isinstance(arg, CategoryIs):
             return self.formula(arg).replace(" is ", " is not ", 1)
         if isinstance(arg, Known):
-            return f"{self.slot(arg.slot)} has no value"
+            return f"{self.slot(arg.slot)} is not known"
         return f"not ({self.formula(arg, outer=True)})"
 
     def _compare(self, atom: Compare) -> str:
         left, right, way = atom.left, atom.right, 0
         if _fixed(left) and not _fixed(right):
             left, right, way = right, left, 1
+        if _counts(left) and isinstance(right, Param) and atom.tolerance is None:
+            return self._count(left, COUNTED[atom.op][way], plain_number(self.number(right.index)))
         unit = self._unit(left, right)
         sign = (SPOKEN if self.spoken else SIGNS)[atom.op][way]
         text = f"{self.term(left, unit)} {sign} {self.term(right, unit)}"
@@ -157,6 +185,18 @@ class _Speaker:
             return text
         tolerance = self.term(atom.tolerance, self.unit or unit)
         return f"{text}, give or take {tolerance}" if self.spoken else f"{text} +/- {tolerance}"
+
+    def _conditions(self, term: Reduce) -> list[str]:
+        """What is counted, member by member."""
+        assert isinstance(term.arg, Choose)
+        return [member.formula(term.arg.condition, outer=True) for member in self.members(term.members)]
+
+    def _count(self, term: Reduce, much: str, number: str) -> str:
+        """``at least 1 of 2 of these hold: p[A] is known; p[B] is known``."""
+        texts = self._conditions(term)
+        if len(texts) == 1 and (much, number) in (("at least", "1"), ("more than", "0")):
+            return texts[0]
+        return f"{much} {number} of {len(texts)} of these hold: {_some(texts, '; ')}"
 
     def _unit(self, *sides: Term) -> str:
         """The unit of numbers that stand alone in a comparison: that of the column beside them, else that of the row's margin."""
@@ -248,6 +288,8 @@ class _Speaker:
         return f"- {self.term(term.arg, '', PRODUCT)}" if isinstance(term, Negate) else f"+ {self.term(term)}"
 
     def _reduce(self, term: Reduce) -> str:
+        if _counts(term):
+            return f"the number that hold of ({_some(self._conditions(term), '; ')})"
         texts = [member.term(term.arg) for member in self.members(term.members)]
         what = {"sum": "the sum", "mean": "the mean", "min": "the least", "max": "the greatest", "count": "the number"}[term.op]
         return f"{what} of ({_some(texts, ', ')})" if texts else f"{what} of nothing"
@@ -257,8 +299,15 @@ def _within(text: str, level: int, around: int) -> str:
     return text if level >= around else f"({text})"
 
 
+def _counts(term: Term) -> TypeGuard[Reduce]:
+    """Whether a term counts the members of which a condition holds: a number where it does, no value where not."""
+    if not isinstance(term, Reduce) or term.op != "count" or not isinstance(term.arg, Choose):
+        return False
+    return _fixed(term.arg.then) and isinstance(term.arg.otherwise, Quotient) and _fixed(term.arg.otherwise)
+
+
 def _fixed(term: Term) -> bool:
-    return not any(isinstance(part, Slot) for _, part in everywhere(term))
+    return not any(isinstance(part, Slot | Known | CategoryIs | ClassIn) for _, part in everywhere(term))
 
 
 def _some(texts: Sequence[str], between: str) -> str:
@@ -267,11 +316,6 @@ def _some(texts: Sequence[str], between: str) -> str:
 
 
 def _duration(steps: int, step: float | None) -> str:
+    """``2 h (24 steps)``; without the time where it is not known."""
     plain = f"{steps} step{'' if steps == 1 else 's'}"
-    if not step or not steps:
-        return plain
-    seconds = steps * step
-    for size, unit in DURATIONS:
-        if seconds >= size and (seconds / size).is_integer():
-            return f"{int(seconds / size)} {unit} ({plain})"
-    return plain
+    return f"{duration_text(steps * step)} ({plain})" if step and steps else plain

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import tries
 from test_reason_traces import FORMULAS, WINDOWS, compiled, on_the_traces, pack_of
+from tries import tries
 
 from fedkg.evaluation.replay import replay
 from fedkg.pack import Pack

@@ -1,0 +1,98 @@
+"""Rows that follow from one other row, by intervals: where the one is violated each column lies beyond a bound, and there the other is too.
+
+Letters: R rows of a bank, m pairs of rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedkg.pack import Call, ClassIn, Formula, Power
+from fedkg.pack.walk import ROWS, everywhere, is_temporal
+from fedkg_compiler.reason.bounds import Ends, ends_of
+from fedkg_compiler.reason.certain import Sides, certain
+from fedkg_compiler.reason.rows import RowTable
+from fedkg_compiler.reason.shape import comparisons
+from fedkg_compiler.reason.truth import Bool
+
+
+class Follows:
+    """Rows that follow from others."""
+
+    def __init__(self, table: RowTable) -> None:
+        self.table = table
+        self._spans = table.variables.spans()
+        self._broken: dict[int, Ends | None] = {}
+        self._fit = [not bank.members and _is_known(bank.skeleton) for bank in table.banks]
+
+    def givers(self, places: Sequence[Sequence[int]]) -> list[dict[int, list[int]]]:
+        """For each place: for a row those of the others that are certainly violated wherever it is, the earliest first."""
+        pairs: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+        for i, rows in enumerate(places):
+            boxed = {row: set(box) for row in rows if (box := self._box(row))}
+            reads = self.table.all_reads([row for row in rows if self._fit[int(self.table.bank[row])]]) if boxed else {}
+            readers: dict[int, list[int]] = defaultdict(list)
+            for row, variables in reads.items():
+                for variable in list(variables)[:1]:
+                    readers[variable].append(row)
+            for row, within in boxed.items():
+                for other in (one for variable in within for one in readers[variable]):
+                    if other != row and reads[other] <= within:
+                        pairs[int(self.table.bank[row]), int(self.table.bank[other])].append((i, row, other))
+        found: list[dict[int, list[int]]] = [defaultdict(list) for _ in places]
+        for (_, bank), asked in pairs.items():
+            for (i, row, other), sure in zip(asked, self._violated(bank, asked).tolist(), strict=True):
+                if sure:
+                    found[i][row].append(other)
+        return [{row: sorted(others) for row, others in here.items()} for here in found]
+
+    def _box(self, row: int) -> dict[int, tuple[float, float]]:
+        """Where the row is violated: for each variable that it reads, between which values; {} where that is no box."""
+        bank = int(self.table.bank[row])
+        if bank not in self._broken:
+            self._broken[bank] = self._ends(bank)
+        ends = self._broken[bank]
+        if ends is None:
+            return {}
+        found: dict[int, tuple[float, float]] = {}
+        for i in range(*np.searchsorted(ends.row, [row, row + 1]).tolist()):
+            variable, value = int(ends.variable[i]), float(ends.value[i])
+            low, high = found.get(variable, tuple(self._spans[variable].tolist()))
+            found[variable] = (low, min(high, value)) if ends.sign[i] > 0 else (max(low, -value), high)
+        return found
+
+    def _ends(self, bank: int) -> Ends | None:
+        """The bounds that hold where rows of a bank are violated; None where that is no conjunction of such."""
+        skeleton = self.table.banks[bank].skeleton
+        parts = None if self.table.banks[bank].members or is_temporal(skeleton) else comparisons(skeleton, positive=False)
+        found = None if parts is None else ends_of(parts, self.table, bank)
+        if found is None:
+            return None
+        sides, single, _ = found
+        whole = Ends.of(sides)
+        kept = whole.take(single[whole.row - self.table.starts[bank]])
+        return kept.take(np.argsort(kept.row, kind="stable"))
+
+    def _violated(self, bank: int, asked: Sequence[tuple[int, int, int]]) -> Bool:
+        """Whether each pair's second row, all of one bank, is certainly violated where the first is: bool [m]."""
+        readers, others = self.table.readers[bank][ROWS], np.array([other for _, _, other in asked]) - self.table.starts[bank]
+        sides = np.zeros((2, len(asked), readers.variables.shape[1]))
+        for k, (_, row, other) in enumerate(asked):
+            box = self._box(row)
+            for slot in readers.used:
+                sides[:, k, slot] = box[int(readers.variables[other - self.table.starts[bank], slot])]
+        low, high = sides + readers.shifts[others]
+        return certain(self.table.banks[bank].skeleton, Sides(low=low, high=high, params=readers.params[others]))[1]
+
+
+def _is_known(skeleton: Formula) -> bool:
+    """Whether the formula has a truth value, but for quotients, wherever all is known that it reads, and intervals can tell which."""
+    return not is_temporal(skeleton) and not any(
+        isinstance(part, ClassIn)
+        or (isinstance(part, Call) and part.function in ("log", "sqrt", "tan"))
+        or (isinstance(part, Power) and (part.exponent < 0 or not part.exponent.is_integer()))
+        for _, part in everywhere(skeleton)
+    )

@@ -1,0 +1,130 @@
+"""Rules with functions that the solver is not told exactly: what is said of them is so, and what cannot be told is said too."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedkg.evaluation.replay import replay
+from fedkg.pack import Pack
+from fedkg_compiler import compile_rules
+from fedkg_compiler.reason import Verdict, reason
+from fedkg_compiler.reason.bounds import find_bounds
+from fedkg_compiler.reason.budget import Budget
+from fedkg_compiler.reason.rows import RowTable
+from fedkg_compiler.reason.search import Condition, Search
+
+SIGNALS = "".join(f"signal {name} in dimensionless span 0 .. 10\n" for name in "abcd")
+
+
+def compiled(rules: str) -> Pack:
+    pack = compile_rules(text=SIGNALS + rules, reason=False).pack
+    assert pack is not None
+    return pack
+
+
+def found(rules: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(one.kind, one.rules) for one in reason(compiled(rules))]
+
+
+def confirm(pack: Pack, verdict: Verdict) -> None:
+    """Each row can be left out: its witness keeps all the others."""
+    for left_out, witness in zip(verdict.rows, verdict.keeps, strict=True):
+        assert witness is not None
+        values = witness.matrix(pack.manifest.contract)
+        assert all(replay(pack, ref.bank, ref.row, values) == "satisfied" for ref in verdict.rows if ref != left_out)
+
+
+TORN = {
+    "an exponential": ("rule p require exp(a) <= 2\nrule q require a >= 1\n", "p q"),
+    "a sine and a cosine": ("rule p require sin(a) >= 0.9\nrule q require cos(a) >= 0.9\n", "p q"),
+    "a logarithm and a root": ("rule p require log(a) >= 1.5\nrule q require sqrt(a) <= 2\n", "p q"),
+    "a tangent": ("rule p require tanh(a) <= 0.5\nrule q require a^2 >= 0.5\n", "p q"),
+    "three": ("rule p require exp(a) + sin(b) <= 1.5\nrule q require a + b >= 9\nrule r require sin(b) >= 0.49\n", "p q r"),
+    "a fraction of a power": ("rule p require a^1.5 <= 8\nrule q require a * b >= 10\nrule r require b <= 2.4\n", "p q r"),
+}
+
+
+@pytest.mark.parametrize("name", TORN)
+def test_a_conflict_is_found_and_minimal(name: str) -> None:
+    rules, torn = TORN[name]
+    pack = compiled(rules + "rule other require c + d <= 19\n")
+    [conflict] = [one for one in reason(pack) if one.kind == "conflict"]
+    assert " ".join(conflict.rules) == torn
+    confirm(pack, conflict)
+
+
+def test_a_rule_that_no_value_keeps() -> None:
+    assert found("rule never require sin(a) + cos(a) >= 1.6\n") == [("outside", ("never",))]
+
+
+def test_a_rule_that_always_holds() -> None:
+    assert found("rule always_so require sin(a) + cos(a) <= 1.6\n") == [("never_fails", ("always_so",))]
+
+
+def test_the_very_end_of_a_span_is_no_mistake() -> None:
+    assert found(f"rule edge require exp(a) <= {math.exp(10)!r}\n") == []
+
+
+def test_a_condition_that_never_holds() -> None:
+    assert found("rule when require if sin(a) + cos(a) > 1.6 then b <= 3\n") == [("never_applies", ("when",))]
+
+
+def test_a_condition_that_others_forbid() -> None:
+    assert found("rule when require if exp(a) >= 20 then b <= 3\nrule low require a <= 2.9\n") == [("never_applies", ("when", "low"))]
+
+
+REPEATED = {
+    "an exponential": "rule tight require a <= 1\nrule loose require exp(a) <= 2.8\n",
+    "a sine": "rule tight require a <= 0.5\nrule loose require sin(a) <= 0.49\n",
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_rule_that_another_implies(name: str) -> None:
+    assert found(REPEATED[name]) == [("redundant", ("loose", "tight"))]
+
+
+TOGETHER = {
+    "an exponential": "rule p require exp(a) <= 2.8\nrule q require a >= 1\n",
+    "only just": "rule p require sin(a) + cos(a) >= 1.4142\n",
+    "two variables": "rule p require sin(a) * cos(b) >= 0.99\nrule q require a + b >= 14\n",
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_nothing_is_said_of_rules_that_go_together(name: str) -> None:
+    assert found(TOGETHER[name]) == []
+
+
+def test_what_is_too_hard_is_said_to_be_undecided() -> None:
+    assert found("rule p require sin(a * b)^2 + cos(a * b)^2 <= 0.9999\n") == [("undecided", ("p",))]
+
+
+def test_a_search_is_right_about_grids() -> None:
+    """Random rules of two variables: no point of a grid keeps what is said to have no value, and each witness does."""
+    random, answers = np.random.default_rng(3), set()
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 10, 101)] * 2), axis=-1).reshape(-1, 2)
+    for _ in range(25):
+        x, y, z = (round(float(value), 2) for value in random.uniform([1, 0, 1], [2.3, 16, 12]))
+        pack = compiled(f"rule p require sin(a) + cos(b) * tanh(a) >= {x}\nrule q require sqrt(a) * log(b + 1) + b >= {y}\n"
+                        f"rule r require a + b / 2 <= {z}\n")  # fmt: skip
+        table = RowTable(pack)
+        rows = range(table.count)
+        conditions = [Condition(2, table.skeleton(2), False)]
+        answer = Search(table, find_bounds(table), Budget(), ()).ask(rows[:2], conditions)
+        a, b = grid.T
+        kept = (np.sin(a) + np.cos(b) * np.tanh(a) >= x) & (np.sqrt(a) * np.log(b + 1) + b >= y) & (a + b / 2 > z)
+        answers.add(answer.answer)
+        assert answer.answer != "no" or not kept.any()
+        if answer.witness is not None:
+            values = answer.witness.matrix(pack.manifest.contract)
+            assert [replay(pack, *bank_and_row(table, row), values) for row in rows] == ["satisfied", "satisfied", "violated"]
+    assert answers == {"yes", "no"}
+
+
+def bank_and_row(table: RowTable, row: int) -> tuple[int, int]:
+    ref = table.ref(row)
+    return ref.bank, ref.row
