@@ -1,4 +1,7 @@
-"""SPARQL violation queries, partially evaluated: static facts now, observed values as formulas."""
+"""SPARQL violation queries, partially evaluated: static facts now, observed values as formulas.
+
+`bind_queries` binds query files; `prebound.bind_query` binds one text some of whose variables have values already, as ``$this`` of SHACL.
+"""
 
 from __future__ import annotations
 

@@ -55,17 +55,26 @@ class Within(Resolved):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reduced(Resolved):
-    """An aggregate over the solutions of a branch, for each group; `arg` None counts them, `op` ``any`` tells whether there is one.
-
-    Attributes:
-        keys: the variables by which solutions are grouped. total: there is one group even of no solutions, since there is no GROUP BY.
-    """
+class Gathered:
+    """One alternative of the solutions that an aggregate ranges over, and what it takes of each; `arg` None counts them."""
 
     branch: Branch
+    arg: Expr | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduced(Resolved):
+    """An aggregate over solutions, for each group; `op` ``any`` tells whether there is one.
+
+    Attributes:
+        keys: the variables by which solutions are grouped. distinct: values that are alike count once; they are those of the graph.
+        total: there is one group even of no solutions, since there is no GROUP BY.
+    """
+
+    over: tuple[Gathered, ...]
     keys: tuple[str, ...]
     op: str
-    arg: Expr | None
+    distinct: bool = False
     total: bool = False
 
 

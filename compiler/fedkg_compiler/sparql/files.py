@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.inputs import find, read_bytes
 from fedkg_compiler.ontology.places import point
-from fedkg_compiler.sparql.shape import QueryText, read_words
+from fedkg_compiler.sparql.shape import QueryText
+from fedkg_compiler.sparql.words import Reader
 from fedkg_compiler.syntax import KINDS
 from fedkg_compiler.syntax.tree import Load
 
@@ -21,18 +22,35 @@ _OPTION = re.compile(r"(title|kind|weight|hard|soft)\b\s*:?\s*(.*)", re.IGNORECA
 
 def read_queries(loads: Sequence[Load], sources: Sources) -> list[QueryText]:
     """All queries that `queries` statements name, each once, sorted by file name; what cannot be read has been said."""
-    paths: dict[Path, Path] = {}
+    paths: dict[tuple[Path, str], Path] = {}
+    real = _Real()
     for load in loads:
         for path in _named(load, sources):
-            paths.setdefault(path.resolve(), path)
-    prefixes = {} if sources.graph is None else sources.graph.vocabulary.prefixes
+            paths.setdefault(real.path(path), path)
+    reader = Reader({} if sources.graph is None else sources.graph.vocabulary.prefixes)
     taken = {file_rule.rule.name.text for file_rule in sources.names.rules}
     found: list[QueryText] = []
     for path in sorted(paths.values(), key=lambda item: (item.name, str(item))):
-        query = _read(path, prefixes, sources.problems)
+        query = _read(path, reader, taken, sources.problems)
         if query is not None:
-            found.append(replace(query, name=_free(query.name, taken)))
+            found.append(query)
     return found
+
+
+class _Real:
+    """Paths without symbolic links, each folder asked for once."""
+
+    def __init__(self) -> None:
+        self.folders: dict[Path, Path] = {}
+
+    def path(self, path: Path) -> tuple[Path, str]:
+        """Folder and name of the file behind a path."""
+        if path.is_symlink():
+            path = path.resolve()
+        folder = path.parent
+        if folder not in self.folders:
+            self.folders[folder] = folder.resolve()
+        return self.folders[folder], path.name
 
 
 def _named(load: Load, sources: Sources) -> Sequence[Path]:
@@ -65,28 +83,33 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-def _read(path: Path, prefixes: Mapping[str, str], problems: Problems) -> QueryText | None:
+def _read(path: Path, reader: Reader, taken: set[str], problems: Problems) -> QueryText | None:
+    file = str(path)
     try:
         body = read_bytes(path)
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        problems.error("FKG340", point(str(path)), f"{path.name} is not UTF-8 text: byte {error.start} is wrong", "save it as UTF-8")
+        problems.error("FKG340", point(file), f"{file} is not UTF-8 text: byte {error.start} is wrong", "save it as UTF-8")
         return None
     except (OSError, ValueError) as error:
-        problems.error("FKG340", point(str(path)), f"cannot read {path.name}: {getattr(error, 'strerror', None) or error}")
+        problems.error("FKG340", point(file), f"cannot read {file}: {getattr(error, 'strerror', None) or error}")
         return None
-    words, known, base, shape = read_words(text, prefixes)
-    query = QueryText(
-        file=str(path),
+    prologue, form, constants, start = reader.read(text)
+    options = _options(text, file, problems)
+    return QueryText(
+        file=file,
         text=text,
-        words=words,
-        prefixes=known,
-        base=base,
-        shape=shape,
-        name=rule_name(path.stem),
+        prologue=prologue,
+        form=form,
+        constants=constants,
+        body=start,
+        name=_free(rule_name(path.stem), taken),
+        title=options.title,
+        kind=options.kind,
+        weight=options.weight,
+        hard=options.hard,
         sha256=hashlib.sha256(body).hexdigest(),
     )
-    return _with_options(query, problems)
 
 
 def rule_name(stem: str) -> str:
@@ -95,31 +118,48 @@ def rule_name(stem: str) -> str:
     return f"q_{name}" if name[0].isdigit() else name
 
 
-def _with_options(query: QueryText, problems: Problems) -> QueryText:
-    """The query with what its leading comments say; the first other comment line is the title where none is given."""
-    title, first = "", ""
-    kind, weight, hard = query.kind, query.weight, query.hard
-    for number, line in enumerate(query.text.splitlines(), start=1):
+@dataclass(slots=True)
+class _Options:
+    """What the leading comments of a query say of its rule."""
+
+    title: str = ""
+    kind: str = "other"
+    weight: float = 1.0
+    hard: bool = False
+
+
+def _options(text: str, file: str, problems: Problems) -> _Options:
+    """What the leading comments say; the first other comment line is the title where none is given."""
+    found, first = _Options(), ""
+    start, number = 0, 0
+    while start < len(text):
+        number += 1
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line, start = text[start:end], end + 1
         stripped = line.strip()
-        if stripped and not stripped.startswith("#"):
-            break
+        if not stripped.startswith("#"):
+            if stripped:
+                break
+            continue
         said = stripped.lstrip("#").strip()
         option = _OPTION.fullmatch(said)
         word, value = (option.group(1).lower(), option.group(2).strip()) if option else ("", "")
-        place = point(query.file, number, line.find("#") + 1, width=len(stripped)) if stripped else point(query.file, number)
         if word == "title" and value:
-            title = value
+            found.title = value
         elif word == "kind" and value in KINDS:
-            kind = value
+            found.kind = value
         elif word == "weight" and (told := _weight(value)) is not None:
-            weight = told
+            found.weight = told
         elif word in ("hard", "soft") and not value:
-            hard = word == "hard"
+            found.hard = word == "hard"
         elif word and said[len(word) :].lstrip().startswith(":"):
+            place = point(file, number, line.find("#") + 1, width=len(stripped))
             problems.warning("FKG349", place, f"`{said}` says nothing about the rule", _advice(word))
         elif said and not first:
             first = said
-    return replace(query, title=title or first, kind=kind, weight=weight, hard=hard)
+    found.title = found.title or first
+    return found
 
 
 def _weight(text: str) -> float | None:

@@ -17,7 +17,7 @@ from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
 from fedkg_compiler.binding.compare import compare
 from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.ontology.terms import Literal, local_name
-from fedkg_compiler.sparql import members
+from fedkg_compiler.sparql import aggregates, members
 from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_static
 from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, opposite
 from fedkg_compiler.sparql.numbers import Float, Number, arithmetic, in_one_unit, unknown_term
@@ -58,7 +58,7 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
         found = members.within(expr, part, state)
         return found if wanted != expr.negated else _none(found)
     if isinstance(expr, Reduced) and expr.op == "any":
-        found = members.some(expr, part, state)
+        found = aggregates.any_member(expr, part, state)
         return found if wanted else _none(found)
     if isinstance(expr, Const) or is_static(expr):
         return _static_truth(expr, part, state, wanted=wanted)
@@ -67,7 +67,7 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
     if isinstance(expr, Op) and expr.name in COMPARISONS:
         return _comparison(expr.name if wanted else _TURNED[expr.name], expr, part, state)
     if isinstance(expr, Op) and expr.name in ("bound", "isnumeric", "isliteral"):
-        there = _bound(expr.args[0], part, state)
+        there = bound(expr.args[0], part, state)
         return there if wanted else _none(there)
     if isinstance(expr, Op) and expr.name in ("isiri", "isuri", "isblank") and isinstance(expr.args[0], Seen):
         return not wanted
@@ -165,10 +165,13 @@ def _tell_units(a: Number, b: Number, part: Part) -> None:
             sources.book.tell_unit([one.columns], other.unit, part.frame.batch.queries[0].span(one.at), sources.problems)
 
 
-def _bound(expr: Expr, part: Part, state: Lowering) -> Truth:
+def bound(expr: Expr, part: Part, state: Lowering) -> Truth:
     """Whether an expression has a value."""
     if isinstance(expr, Never):
         return False
+    if is_static(expr):
+        name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
+        return isinstance(expr, Const) or name is None or part.kind(name)[0] != "none"
     if isinstance(expr, Seen):
         slot = slot_of(expr, part, state, mode=state.modes.get(expr.name, "number"))
         return False if slot is None else Known(slot=slot.index)
@@ -191,7 +194,7 @@ def number_term(expr: Expr, part: Part, state: Lowering) -> Number | None:
         state.lost += found is None
         return found
     if isinstance(expr, Reduced):
-        return members.reduced(expr, part, state)
+        return aggregates.reduced(expr, part, state)
     if isinstance(expr, Const) or is_static(expr):
         return fixed_number(expr, part, state)
     if isinstance(expr, Within | Exists | Aggregate | Var):

@@ -1,4 +1,4 @@
-"""EXISTS and aggregates with observed values inside: sets of members, one for each row outside.
+"""EXISTS with observed values inside, and the sets of members that aggregates range over: one for each row outside.
 
 Letters: P rows of the part outside, M members.
 """
@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkg.pack import AtLeast, Choose, Coalesce, Formula, Known, Quotient, Reduce, Slot, Term
-from fedkg.units.unit import Unit
+from fedkg.pack import AtLeast, Formula, Known
 from fedkg_compiler.binding.compare import compare
 from fedkg_compiler.sparql import lower
-from fedkg_compiler.sparql.branches import Branch, Reduced, Seen, Within
-from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, known, needed, strict_slots
-from fedkg_compiler.sparql.numbers import Number, total, unknown_term
+from fedkg_compiler.sparql.branches import Branch, Seen, Within
+from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, strict_slots
+from fedkg_compiler.sparql.frames import Frame, Ids
 from fedkg_compiler.sparql.parts import Part, partition
 from fedkg_compiler.sparql.reading import Lowering, slot_of
 from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Expr
 
 
 def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:
@@ -51,20 +49,21 @@ def _inside(branch: Branch, part: Part, state: Lowering) -> Truth:
             part.inline[id(branch)] = Part(
                 frame=frame, at=part.at, rows=part.rows, outer=part, owner=np.arange(part.at.shape[0]), table=part.table
             )
-        _same_rows(part.inline[id(branch)])
+        same_rows(part.inline[id(branch)])
         return conditions(part.inline[id(branch)], branch, state)
-    found: list[Truth] = []
-    for inner in _tables(branch, part):
-        truth = conditions(inner, branch, state)
-        if truth is not False:
-            _same_rows(inner)
-            found.append(AtLeast(count=_one(inner, part), members=inner.table, arg=_formula(truth, inner)))
-    return any_of(found)
+    return any_of(some(inner, part, state) for inner in tables(branch, part))
 
 
-def _one(inner: Part, part: Part) -> int:
-    """The parameter of the rows outside that says: one is enough."""
-    return part.rows.param(np.array(1.0)).index
+def some(inner: Part, part: Part, state: Lowering) -> Truth:
+    """Whether a row of `part` has a member for which all conditions hold."""
+    truth = conditions(inner, inner.frame.branch, state)
+    return False if truth is False else at_least_one(truth, inner, part)
+
+
+def at_least_one(truth: Truth, inner: Part, part: Part) -> Truth:
+    """Whether something is true of a member of a row of `part`; members stand in its table row."""
+    same_rows(inner)
+    return AtLeast(count=part.rows.param(np.array(1.0)).index, members=inner.table, arg=_formula(truth, inner))
 
 
 def _formula(truth: Truth, part: Part) -> Formula:
@@ -75,52 +74,62 @@ def _formula(truth: Truth, part: Part) -> Formula:
     return truth
 
 
-def _tables(branch: Branch, part: Part) -> list[Part]:
+def tables(branch: Branch, part: Part) -> list[Part]:
     """The members of each row, in tables whose members share a formula."""
-    if id(branch) in part.members:
-        return part.members[id(branch)]
-    frame = part.frame.inside[id(branch)]
+    if id(branch) not in part.members:
+        frame = part.frame.inside[id(branch)]
+        part.members[id(branch)] = [table(frame, rows, owner, part) for rows, owner in owned(frame, part)]
+    return part.members[id(branch)]
+
+
+def owned(frame: Frame, part: Part) -> list[tuple[Ids, Ids]]:
+    """The rows of a frame inside that can share a formula, and the row of `part` that owns each."""
     place = np.full(part.frame.count, -1, dtype=np.int64)
     place[part.at] = np.arange(part.at.shape[0])
-    found: list[Part] = []
-    for rows in partition(frame):
-        owner = place[frame.owner[rows]]
-        rows, owner = rows[owner >= 0], owner[owner >= 0]
-        if not rows.size:
-            continue
-        order = np.argsort(owner, kind="stable")
-        rows, owner = rows[order], owner[order]
-        sizes = np.bincount(owner, minlength=part.at.shape[0])
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        number, columns = part.rows.set_of_members(offsets)
-        found.append(Part(frame=frame, at=rows, rows=columns, outer=part, owner=owner, table=number))
-    part.members[id(branch)] = found
-    return found
+    found = [(rows, place[frame.owner[rows]]) for rows in partition(frame)]
+    return [(rows[owner >= 0], owner[owner >= 0]) for rows, owner in found if (owner >= 0).any()]
 
 
-def _same_rows(inner: Part) -> None:
-    """Refuse members that stand in other table rows than what they belong to."""
-    if not any(place.key for reading in inner.frame.readings.values() for place in reading.places):
-        return
+def table(frame: Frame, rows: Ids, owner: Ids, part: Part) -> Part:
+    """A new table of members of the rows of `part`."""
+    order = np.argsort(owner, kind="stable")
+    rows, owner = rows[order], owner[order]
+    number, columns = part.rows.set_of_members(offsets(owner, part.at.shape[0]))
+    return Part(frame=frame, at=rows, rows=columns, outer=part, owner=owner, table=number)
+
+
+def offsets(owner: Ids, count: int) -> Ids:
+    """Where the members of each owner begin, [count + 1]; `owner` is sorted."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+
+
+def same_rows(inner: Part) -> None:
+    """Refuse members that stand in other table rows than what they belong to; what they belong to stands where all its members do."""
     keys = own_keys(inner)
-    outside: list[dict[str, str]] = [] if inner.outer is None else keys_of(inner.outer)
-    assert inner.owner is not None
+    if not any(keys):
+        return
+    assert inner.outer is not None, "members belong to something"
+    assert inner.owner is not None, "members belong to something"
+    outside = keys_of(inner.outer)
     for own, i in zip(keys, inner.owner.tolist(), strict=True):
-        if any(outside[i].get(header) != text for header, text in own):
-            item = inner.frame.branch.observed[0]
-            raise SparqlProblem(
-                "FKG346", item.at, "what is gathered here stands in different rows of the table", "give each entity a column of its own"
-            )
+        for header, text in own:
+            if outside[i].setdefault(header, text) != text:
+                item = inner.frame.branch.observed[0] if inner.frame.branch.observed else inner.outer.frame.branch.observed[0]
+                raise SparqlProblem(
+                    "FKG346", item.at, "what is gathered here stands in different rows of the table", "give each entity a column of its own"
+                )
+            inner.outer.gathered.setdefault(i, {})[header] = text
 
 
 def own_keys(part: Part) -> list[list[tuple[str, str]]]:
-    """For each row, the keys of what it reads itself."""
-    found: list[list[tuple[str, str]]] = [[] for _ in range(part.at.shape[0])]
+    """For each row, the keys of what it reads itself, and of its members."""
+    found: list[list[tuple[str, str]]] = [list(part.gathered.get(i, {}).items()) for i in range(part.at.shape[0])]
     for reading in part.frame.readings.values():
-        for row, where in zip(found, reading.at[part.at].tolist(), strict=True):
-            key = reading.places[where].key if where >= 0 else None
-            if key is not None:
-                row.append(key)
+        if reading.keyed:
+            for row, i in zip(found, part.at.tolist(), strict=True):
+                key = reading.keys[i]
+                if key is not None:
+                    row.append(key)
     return found
 
 
@@ -130,101 +139,7 @@ def keys_of(part: Part) -> list[dict[str, str]]:
     if part.outer is not None and part.owner is not None:
         around = keys_of(part.outer)
         found = [dict(around[i]) for i in part.owner.tolist()]
-    for reading in part.frame.readings.values():
-        places, at = reading.places, reading.at[part.at]
-        if not any(place.key for place in places):
-            continue
-        for row, where in zip(found, at.tolist(), strict=True):
-            key = places[where].key if where >= 0 else None
-            if key is not None:
-                row.setdefault(*key)
+    for row, own in zip(found, own_keys(part), strict=True):
+        for header, text in own:
+            row.setdefault(header, text)
     return found
-
-
-# ---- aggregates
-
-
-def some(expr: Reduced, part: Part, state: Lowering) -> Truth:
-    """Whether a group has a solution at all."""
-    found: list[Truth] = []
-    for inner in _tables(expr.branch, part):
-        truth = conditions(inner, expr.branch, state)
-        if truth is not False:
-            _same_rows(inner)
-            found.append(AtLeast(count=_one(inner, part), members=inner.table, arg=_formula(truth, inner)))
-    return any_of(found)
-
-
-def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
-    """An aggregate as a number: members without a value, or whose conditions do not hold, are left out."""
-    op = {"avg": "mean"}.get(expr.op, expr.op)
-    terms: list[Term] = []
-    counts: list[Term] = []
-    unit: Unit | None = None
-    for inner in _tables(expr.branch, part):
-        truth = conditions(inner, expr.branch, state)
-        if truth is False:
-            continue
-        _same_rows(inner)
-        found = _argument(expr.arg, inner, truth, state)
-        if found is None:
-            if op == "count":
-                continue
-            return None
-        arg, skip, own = found
-        if own is not None and unit is not None and own.text != unit.text:
-            raise SparqlProblem("FKG347", expr.at, f"members in `{own.text}` and in `{unit.text}` are reduced together", "declare one unit")
-        unit = own or unit
-        ops = ("sum", "count") if op == "mean" else (op,)
-        made = [Reduce.model_validate({"op": name, "members": inner.table, "arg": arg, "skip": skip}) for name in ops]
-        terms.append(Reduce.model_validate({"op": op, "members": inner.table, "arg": arg, "skip": skip}) if op == "mean" else made[0])
-        counts.append(made[-1])
-    if not terms:
-        empty = op in ("sum", "count", "mean") and (expr.total or op == "count")
-        return Number(at=expr.at, values=np.zeros(part.at.shape[0])) if empty else None
-    term = _together(op, terms, counts, expr)
-    if op == "mean" and expr.total:
-        term = Coalesce(args=(term, part.rows.param(np.array(0.0))))
-    return Number(at=expr.at, term=term, unit=None if op == "count" else unit)
-
-
-def _together(op: str, terms: list[Term], counts: list[Term], expr: Reduced) -> Term:
-    """One number over several tables of members."""
-    if len(terms) == 1:
-        return terms[0]
-    if op in ("sum", "count"):
-        return total(terms)
-    if op == "mean":
-        sums = [term.model_copy(update={"op": "sum"}) for term in terms]
-        return Quotient(numerator=total(sums), denominator=total(counts))
-    raise SparqlProblem(
-        "FKG351", expr.at, f"the members of {expr.op.upper()} have values of different kinds", "give all the same properties and units"
-    )
-
-
-def _argument(arg: Expr | None, inner: Part, truth: Truth, state: Lowering) -> tuple[Term, bool, Unit | None] | None:
-    """What is reduced, whether members without it are skipped, and its unit."""
-    number = Number(at=(0, 0), values=np.ones(inner.at.shape[0])) if arg is None else lower.number_term(arg, inner, state)
-    if number is None:
-        return None
-    term = number.as_term(inner.rows)
-    conditional = not isinstance(truth, bool)
-    certain = known(term) is True or (conditional and _implied(truth, term))
-    if conditional:
-        assert not isinstance(truth, bool)
-        if not certain and arg is not None:
-            raise SparqlProblem(
-                "FKG351", arg.at, "a value that may be missing makes the whole aggregate an error", "ask for it outside OPTIONAL"
-            )
-        if not (isinstance(term, Slot) and truth == Known(slot=term.index)):
-            term = Choose(condition=truth, then=term, otherwise=unknown_term(inner.rows))
-    return term, conditional or certain, number.unit
-
-
-def _implied(truth: Truth, term: Term) -> bool:
-    """Whether a condition makes sure that a term has a value."""
-    slots = known(term)
-    if isinstance(slots, bool) or isinstance(truth, bool):
-        return slots is True
-    wanted = strict_slots(slots)
-    return wanted <= strict_slots(truth) and wanted == needed(term)

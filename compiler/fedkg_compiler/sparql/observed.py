@@ -9,10 +9,10 @@ from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.names import DeclaredSignal
 from fedkg_compiler.binding.observed import observed_place, signal_of
 from fedkg_compiler.binding.places import Sources, plain_place
-from fedkg_compiler.binding.reading import NOWHERE, Place
+from fedkg_compiler.binding.reading import NOWHERE, Key, Place
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.standard import FKG, RDFS, SOSA
-from fedkg_compiler.ontology.terms import Iri, local_name
+from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.sparql.tree import Const, Values, Var
 
 _CANDIDATES = f"""SELECT DISTINCT ?p WHERE {{
@@ -23,6 +23,9 @@ _CANDIDATES = f"""SELECT DISTINCT ?p WHERE {{
 
 _KEYED = f"""SELECT DISTINCT ?e WHERE {{ {{ ?e <{FKG}keyColumn> ?k }} UNION {{ ?e a ?c . ?c <{FKG}keyColumn> ?k }} }}"""
 
+Where = tuple[Place, Key | None]
+"""A place, and what selects the table rows there: for entities that share a column, the place is the same."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Observations:
@@ -32,10 +35,13 @@ class Observations:
     span: Span
     _signals: dict[str, DeclaredSignal | None] = field(default_factory=dict)
     _entities: dict[str, list[str]] = field(default_factory=dict)
-    _places: dict[tuple[str, str], Place | None] = field(default_factory=dict)
+    _places: dict[tuple[str, str], Where | None] = field(default_factory=dict)
     _own: dict[str, frozenset[str]] = field(default_factory=dict)
     _all: dict[str, frozenset[str]] = field(default_factory=dict)
     _shared: dict[str, Place | None] = field(default_factory=dict)
+    _keys: dict[str, Key | None] = field(default_factory=dict)
+    _numbers: dict[Iri | Literal, Quantity | float | None] = field(default_factory=dict)
+    _with_key: frozenset[str] | None = None
     _every: tuple[str, ...] | None = None
 
     def signal(self, iri: str) -> DeclaredSignal | None:
@@ -86,10 +92,17 @@ class Observations:
         own |= {term.value for (term,) in attached if isinstance(term, Iri)}
         found = set(own)
         if signal.column or any(fact.entity is None for fact in facts) or (not facts and signal.family):
-            found |= {term.value for (term,) in graph.answers(_KEYED) if isinstance(term, Iri)}
+            found |= self._keyed()
         self._own[iri] = frozenset(own)
         self._all[iri] = frozenset(found)
         return sorted(entity for entity in found if not entity.startswith("_:"))
+
+    def _keyed(self) -> frozenset[str]:
+        """The entities that a key column tells apart."""
+        if self._with_key is None:
+            rows = [] if self.sources.graph is None else self.sources.graph.answers(_KEYED)
+            self._with_key = frozenset(term.value for (term,) in rows if isinstance(term, Iri))
+        return self._with_key
 
     def among(self, variable: Var, properties: Sequence[str]) -> Values:
         """The entities that have a column for any of some properties, as values of a variable."""
@@ -97,30 +110,47 @@ class Observations:
         rows = tuple((Const(at=variable.at, token=-1, kind="iri", text=f"<{entity}>"),) for entity in entities)
         return Values(at=variable.at, variables=(variable,), rows=rows)
 
-    def place(self, iri: str, entity: str) -> Place | None:
+    def place(self, iri: str, entity: str) -> Where | None:
         """Where a property of an entity stands, `entity` "" for that of the table rows; None where it does not."""
         key = iri, entity
         if key not in self._places:
             self._places[key] = self._find(iri, entity)
         return self._places[key]
 
-    def _find(self, iri: str, entity: str) -> Place | None:
+    def _find(self, iri: str, entity: str) -> Where | None:
         signal, graph = self.signal(iri), self.sources.graph
         if signal is None or graph is None:
             return None
         if not entity:
             place = plain_place(replace(signal, family=""), self.sources, self.span)
-            return None if place == NOWHERE else place
+            return None if place == NOWHERE else (place, place.key)
         self.entities(iri)
         if entity not in self._all[iri]:
             return None
         if entity in self._own[iri]:
-            return self._read(iri, entity)
+            own = self._read(iri, entity)
+            return None if own is None else (own, own.key)
         if iri not in self._shared:  # one column for all, whose rows a key tells apart
             self._shared[iri] = self._read(iri, entity)
         shared = self._shared[iri]
-        return None if shared is None else replace(shared, key=graph.key_of(entity))
+        if entity not in self._keys:
+            self._keys[entity] = graph.key_of(entity)
+        return None if shared is None else (shared, self._keys[entity])
 
     def _read(self, iri: str, entity: str) -> Place | None:
         place = observed_place(iri, Cell(text=local_name(entity), iri=entity), self.sources, self.span)
         return None if place == NOWHERE else place
+
+    def number(self, term: Iri | Literal | None) -> Quantity | float | None:
+        """The number that a static value is, with its unit where it is a quantity."""
+        if term is None:
+            return None
+        if term not in self._numbers:
+            self._numbers[term] = self._number(term)
+        return self._numbers[term]
+
+    def _number(self, term: Iri | Literal) -> Quantity | float | None:
+        if isinstance(term, Literal):
+            return float(term.value) if isinstance(term.value, int | float) and not isinstance(term.value, bool) else None
+        found = None if self.sources.graph is None else self.sources.graph.term_of(term.value)
+        return self.number(found) if isinstance(found, Literal) else found if isinstance(found, Quantity) else None

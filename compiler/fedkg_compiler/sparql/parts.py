@@ -14,7 +14,8 @@ from fedkg_compiler.binding.reading import Place
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity
-from fedkg_compiler.sparql.frames import Answer, Frame, Ids, Reading, column_of, number_of
+from fedkg_compiler.sparql.frames import Answer, Frame, Ids, Reading, column_of
+from fedkg_compiler.sparql.observed import Observations
 
 Kind = tuple[str, str]
 """``none``, ``true``, ``false``, ``number`` with its unit, ``text``, ``iri``."""
@@ -27,6 +28,7 @@ class Part:
     Attributes:
         at: [P], their positions in the frame. owner: [P], the row of `outer` inside which each stands. table: number of the members' table.
         members: tables that have been made for frames inside: each a part, with its number.
+        gathered: the headers and texts that select the table rows of all members of a row, by row.
     """
 
     frame: Frame
@@ -37,6 +39,7 @@ class Part:
     table: int = -1
     members: dict[int, list[Part]] = field(default_factory=dict)
     inline: dict[int, Part] = field(default_factory=dict)
+    gathered: dict[int, dict[str, str]] = field(default_factory=dict)
 
     @property
     def graph(self) -> Graph:
@@ -57,12 +60,12 @@ class Part:
     def kind(self, name: str) -> Kind:
         """The kind of a static variable, the same in all rows."""
         column = self.answers(name)
-        return ("none", "") if not column else kind_of(column[0], self.graph)
+        return ("none", "") if not column else kind_of(column[0], self.frame.batch.observations)
 
 
 def partition(frame: Frame) -> list[Ids]:
     """The rows of a frame in parts."""
-    signature = [_kinds(column, frame.batch.graph) for column in frame.columns.values()]
+    signature = [_kinds(column, frame.batch.observations) for column in frame.columns.values()]
     signature += [_places(reading) for item in _same_rows(frame) for reading in item.readings.values()]
     if not signature:
         return [np.arange(frame.count)] if frame.count else []
@@ -77,25 +80,20 @@ def _same_rows(frame: Frame) -> list[Frame]:
     return [frame, *(other for inner in frame.inside.values() if inner.inline for other in _same_rows(inner))]
 
 
-def _kinds(column: list[Answer], graph: Graph) -> Ids:
+def _kinds(column: list[Answer], observations: Observations) -> Ids:
     numbers: dict[Hashable, int] = {}
-    known: dict[Answer, int] = {}
-    found = np.empty(len(column), dtype=np.int64)
-    for i, term in enumerate(column):
-        code = known.get(term)
-        if code is None:
-            code = known[term] = numbers.setdefault(kind_of(term, graph), len(numbers))
-        found[i] = code
-    return found
+    terms = {id(term): term for term in column}  # answers to one query share their terms
+    codes = {key: numbers.setdefault(kind_of(term, observations), len(numbers)) for key, term in terms.items()}
+    return np.array([codes[id(term)] for term in column], dtype=np.int64)
 
 
-def kind_of(term: Answer, graph: Graph) -> Kind:
+def kind_of(term: Answer, observations: Observations) -> Kind:
     """What a static value is."""
     if term is None:
         return "none", ""
     if isinstance(term, Literal) and isinstance(term.value, bool):
         return ("true" if term.value else "false"), ""
-    number = number_of(term, graph)
+    number = observations.number(term)
     if number is not None:
         value, unit = (number.value, number.unit) if isinstance(number, Quantity) else (number, "")
         return ("number", unit) if np.isfinite(value) else ("none", "")

@@ -17,7 +17,7 @@ from fedkg_compiler.binding.book import BookColumn
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.sparql.branches import Seen
 from fedkg_compiler.sparql.formulas import Truth
-from fedkg_compiler.sparql.frames import Answer, number_of
+from fedkg_compiler.sparql.frames import Answer
 from fedkg_compiler.sparql.numbers import Number, spoken
 from fedkg_compiler.sparql.parts import Part
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
@@ -188,22 +188,19 @@ def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
 
 def _of_column(column: Sequence[Answer], expr: Expr, part: Part, state: Lowering, *, by_query: bool = False) -> Number | None:
     """The numbers of a column, [P] or with `by_query` one for each query."""
-    graph = part.graph
+    observations = part.frame.batch.observations
     cells = list(column)
     if by_query:
         cells = [cells[q] for q in part.frame.query[part.at].tolist()]
-    known_cells: dict[object, Quantity | float | None] = {}
     unit: Unit | None = None
     values = np.empty(len(cells), dtype=np.float64)
     for i, term in enumerate(cells):
-        if term not in known_cells:
-            known_cells[term] = number_of(term, graph)
-        number = known_cells[term]
+        number = observations.number(term)
         if number is None:
             state.lost += 1
             return None
         values[i] = number.value if isinstance(number, Quantity) else number
-    first = known_cells[cells[0]] if cells else None
+    first = observations.number(cells[0]) if cells else None
     if isinstance(first, Quantity):
         found = parse_unit(first.unit)
         if not isinstance(found, Unit):

@@ -46,6 +46,15 @@ def projected(query: Query) -> Names:
     return frozenset(name for name in in_scope(query.where.parts) if not name.startswith("_"))
 
 
+def shown(query: Query) -> Names:
+    """The variables of its pattern that a query shows: what solutions are about."""
+    if query.form == "ask":
+        return frozenset()
+    if query.projection is None:
+        return projected(query)
+    return frozenset(item.variable.name for item in query.projection if item.expr is None)
+
+
 def certain(parts: Iterable[Part]) -> Names:
     """The variables that have a value in every solution of a group."""
     return frozenset().union(*(_certain(part) for part in parts))

@@ -10,7 +10,6 @@ from fedkg_compiler.sparql.branches import (
     Branch,
     Never,
     Observed,
-    Reduced,
     Seen,
     Within,
     comparisons,
@@ -24,9 +23,11 @@ from fedkg_compiler.sparql.branches import (
     steps,
     unknown_to_graph,
 )
+from fedkg_compiler.sparql.enumerated import enumerated
+from fedkg_compiler.sparql.groups import grouped
 from fedkg_compiler.sparql.observations import without_observations
 from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.scope import in_scope, projected, variables
+from fedkg_compiler.sparql.scope import Names, in_scope, projected, variables
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
 from fedkg_compiler.sparql.tree import (
     Aggregate,
@@ -44,7 +45,6 @@ from fedkg_compiler.sparql.tree import (
     Part,
     Path,
     Place,
-    Projection,
     Query,
     Resolved,
     SubSelect,
@@ -222,12 +222,23 @@ class Splitter:
         equal = Op(at=triple.at, name="=", args=(Seen(at=triple.at, name=name), triple.object))
         return Branch(observed=(Observed(at=triple.at, subject=triple.subject, property=predicate, variable=name),), conditions=(equal,))
 
-    # ---- optional, minus
+    # ---- what the order of parts matters to
+
+    def named(self, branch: Branch, among: Names | None = None, outer: Outer = ()) -> Branch:
+        """The branch with values for the entities (those `among` some names) that nothing but a reading gives."""
+        rows = frozenset().union(*(item.focus for item in outer))
+        static = enumerated(branch, self.observations, lambda name: self.query.value(name)[1:-1], rows, among)
+        return branch if static == branch.static else replace(branch, static=static)
+
+    def with_static(self, branch: Branch, part: Part, outer: Outer = ()) -> Branch:
+        """The branch with a static part that sees what stands before it, entities that are read among it."""
+        branch = self.named(branch, variables(part), outer)
+        return replace(branch, static=(*branch.static, part))
 
     def optional(self, branch: Branch, part: Optional, outer: Outer) -> list[Branch]:
         """A branch with an optional part: with it, and without where it is not there."""
         if self.static(part) and not variables(part) & unknown_to_graph(branch, outer):
-            return [replace(branch, static=(*branch.static, part))]
+            return [self.with_static(branch, part, outer)]
         inner = self.group(part.group, (branch, *outer))
         if len(inner) == 1 and one_reading(inner[0], branch):
             (observed,) = inner[0].observed
@@ -242,7 +253,7 @@ class Splitter:
         if self.static(part):
             if shared - branch.facts:
                 self.refuse_minus(part.at, shared - branch.facts)
-            return [replace(branch, static=(*branch.static, part))]
+            return [self.with_static(branch, part)]
         inner = self.group(part.group, ())
         if not shared:
             return [branch]
@@ -265,7 +276,7 @@ class Splitter:
         """A branch with a variable for an expression."""
         resolved = self.resolve(expr, branch, outer)
         if is_static(resolved):
-            return replace(branch, static=(*branch.static, Bind(at=expr.at, expr=resolved, variable=Var(at=expr.at, name=name))))
+            return self.with_static(branch, Bind(at=expr.at, expr=resolved, variable=Var(at=expr.at, name=name)), outer)
         return replace(branch, defined=(*branch.defined, (name, resolved)))
 
     def filtered(self, branch: Branch, expr: Expr, outer: Outer) -> Branch:
@@ -273,7 +284,7 @@ class Splitter:
         for item in conjuncts(expr):
             resolved = self.resolve(item, branch, outer)
             if is_static(resolved) and not variables(resolved) - branch.facts:
-                branch = replace(branch, static=(*branch.static, Filter(at=item.at, expr=resolved)))
+                branch = self.with_static(branch, Filter(at=item.at, expr=resolved), outer)
             else:
                 branch = replace(branch, conditions=(*branch.conditions, resolved))
         return branch
@@ -329,7 +340,7 @@ class Splitter:
             hidden = variables(query) - projected(query)
             query = rename(query, {name: f"{name}_{self.fresh()}" for name in sorted(hidden)})
         if query.aggregates:
-            return [self.grouped(query)]
+            return [grouped(query, self, top=top)]
         found = self.group(query.where, ())
         for item in query.projection or ():
             if item.expr is not None and not top:
@@ -337,64 +348,3 @@ class Splitter:
         for expr in query.having:
             found = [self.filtered(branch, expr, ()) for branch in found]
         return found
-
-    def grouped(self, query: Query) -> Branch:
-        """The branch of a query with groups: one row for each group."""
-        inner = self.group(query.where, ())
-        if len(inner) != 1:
-            message = "an aggregate ranges over alternatives with observed values"
-            raise SparqlProblem("FKG351", query.where.at, message, "write one query for each")
-        branch = self.enumerated(inner[0])
-        keys: list[str] = []
-        for item in query.group_by or ():
-            if item.expr is not None:
-                branch = self.bound(branch, item.variable.name, item.expr, ())
-            if item.variable.name not in branch.facts:
-                raise SparqlProblem("FKG351", item.at, "solutions are grouped by an observed value", "group by what the graph knows")
-            keys.append(item.variable.name)
-        shown = tuple(Projection(at=query.at, variable=Var(at=query.at, name=key)) for key in keys)
-        where = Group(at=query.where.at, parts=branch.static)
-        groups = SubSelect(at=query.at, query=Query(at=query.at, form="select", distinct=True, projection=shown, where=where))
-        outer = Branch(static=(groups,) if keys else ())
-        if query.group_by is not None:
-            there = Reduced(at=query.at, branch=branch, keys=tuple(keys), op="any", arg=None)
-            outer = replace(outer, conditions=(there,))
-        names = dict(outer.defined)
-        for item in query.projection or ():
-            if item.expr is not None:
-                names[item.variable.name] = self.aggregated(item.expr, branch, tuple(keys), names, query)
-        conditions = [self.aggregated(item, branch, tuple(keys), names, query) for expr in query.having for item in conjuncts(expr)]
-        return replace(outer, conditions=(*outer.conditions, *conditions), defined=tuple(names.items()))
-
-    def enumerated(self, branch: Branch) -> Branch:
-        """The branch with the entities named that nothing but a reading names."""
-        static = branch.static
-        for item in branch.observed:
-            iri = self.iri(item.property)
-            if not isinstance(item.subject, Var) or iri is None or item.subject.name in in_scope(static) | branch.focus:
-                continue
-            if not self.observations.of_rows(iri):
-                static = (self.observations.among(item.subject, [iri]), *static)
-        return replace(branch, static=static)
-
-    def aggregated(self, expr: Expr, branch: Branch, keys: tuple[str, ...], names: dict[str, Expr], query: Query) -> Expr:
-        """An expression over aggregates and keys, resolved."""
-        match expr:
-            case Aggregate():
-                if expr.op in ("sample", "group_concat"):
-                    raise SparqlProblem("FKG351", expr.at, f"{expr.op.upper()} has no number for observed values")
-                if expr.distinct:
-                    raise SparqlProblem(
-                        "FKG351", expr.at, "DISTINCT inside an aggregate depends on which observed values are equal", "leave DISTINCT out"
-                    )
-                arg = None if expr.arg is None else self.resolve(expr.arg, branch, ())
-                return Reduced(at=expr.at, branch=branch, keys=keys, op=expr.op, arg=arg, total=query.group_by is None)
-            case Var():
-                return names.get(expr.name, expr if expr.name in keys else Never(at=expr.at))
-            case Op():
-                return comparisons(replace(expr, args=tuple(self.aggregated(arg, branch, keys, names, query) for arg in expr.args)))
-            case Exists():
-                raise SparqlProblem("FKG351", expr.at, "EXISTS beside aggregates over observed values is not split")
-            case Const() | Resolved():
-                return expr
-        assert_never(expr)

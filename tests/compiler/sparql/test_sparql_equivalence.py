@@ -99,7 +99,7 @@ NAMES = ("?v", "?w", "?x")
 
 @st.composite
 def queries(draw: st.DrawFn) -> str:
-    parts = [draw(st.sampled_from(STATIC)), draw(st.sampled_from(READ))]
+    parts = draw(st.permutations([draw(st.sampled_from(STATIC)), draw(st.sampled_from(READ))]))
     if draw(st.booleans()):
         parts.append(f"BIND({draw(expressions(NAMES))} AS ?y)")
     names = (*NAMES, "?y") if len(parts) > 2 else NAMES
@@ -121,15 +121,24 @@ def queries(draw: st.DrawFn) -> str:
     return f"{PREFIX}SELECT ?m ?n WHERE {{ {' '.join(parts)} }}"
 
 
+PATTERNS = (
+    "?n p:feeds ?m ; p:f ?w .",
+    "?n p:f ?w ; p:feeds ?m . FILTER(?w > 0)",
+    "?n p:f ?w . ?n p:feeds ?m . ?m p:lim ?x .",
+    "?m p:feeds/p:feeds ?n . ?n p:f ?w .",
+    "{ ?n p:feeds ?m ; p:f ?w } UNION { ?m p:feeds ?n . ?n p:t ?w }",
+    "{ ?n p:feeds ?m } UNION { ?m p:feeds ?n } ?n p:f ?w .",
+    "{ ?n p:feeds ?m ; p:f ?w } UNION { ?n p:feeds ?m ; p:lim ?w }",
+    "?n p:feeds ?m ; p:low ?x . OPTIONAL { ?n p:f ?w }",
+)
+"""Solutions to be gathered: ?m is what groups are of, ?n a member, ?w its value; some members are there twice."""
+
+
 @st.composite
 def grouped(draw: st.DrawFn) -> str:
     op = draw(st.sampled_from(("SUM", "AVG", "MIN", "MAX", "COUNT")))
-    arg = "?w" if op == "COUNT" else draw(st.sampled_from(("?w", "?w * 2", "?w + ?x", "ABS(?w)")))  # the store counts no errors as none
-    pattern = draw(
-        st.sampled_from(
-            ("?n p:feeds ?m ; p:f ?w .", "?n p:f ?w ; p:feeds ?m . FILTER(?w > 0)", "?n p:f ?w . ?n p:feeds ?m . ?m p:lim ?x .")
-        )
-    )
+    arg = draw(st.sampled_from(("?w", "?n", "DISTINCT ?n", "*"))) if op == "COUNT" else draw(st.sampled_from(ARGUMENTS))
+    pattern = draw(st.sampled_from(PATTERNS))
     having = f"{op}({arg}) {draw(st.sampled_from(('<', '>', '=', '>=')))} {draw(st.sampled_from(FIXED))}"
     shape = draw(st.integers(0, 3))
     if shape == 0:
@@ -140,6 +149,10 @@ def grouped(draw: st.DrawFn) -> str:
     if shape == 2:
         return f"{PREFIX}SELECT ?m WHERE {{ {inner} ?m p:t ?v FILTER(?s > ?v) }}"
     return f"{PREFIX}SELECT ?m WHERE {{ ?m p:lim ?l . {inner} FILTER(?s / 2 > ?l || ?s = 0) }}"
+
+
+ARGUMENTS = ("?w", "?w * 2", "?w + ?x", "ABS(?w)", "DISTINCT ?x", "?x", "DISTINCT ?w")
+"""COUNT has none that may be an error: the store counts those as if they were values."""
 
 
 @pytest.mark.slow

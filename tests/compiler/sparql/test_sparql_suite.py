@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from shared import SHARED, needs_shared
-from sparql_suite import Outcome, run_suite
+from sparql_suite import FOLDERS, Outcome, queries_of, run_suite
 
+from fedkg_compiler import compile_rules
+
+SUITE = SHARED / "ontologies" / "sparql11-test-suite"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sparql.md"
 START, END = "<!-- suite -->\n", "<!-- end of suite -->\n"
 
@@ -18,17 +21,18 @@ def table(outcomes: list[Outcome]) -> str:
     """The list as it stands in the docs."""
     count = Counter(item.where for item in outcomes)
     lines = [
-        f"{len(outcomes)} queries: {count['rows']} become rows, {count['graph']} are answered by the graph,",
+        f"{len(outcomes)} evaluation tests: {count['rows']} become rows, {count['graph']} are answered by the graph,",
         f"{count['refused']} are refused.\n",
-        "| folder | rows | graph | refused |",
-        "|---|---|---|---|",
+        "| folder | tests | rows | graph | refused |",
+        "|---|---|---|---|---|",
     ]
     for folder in sorted({item.folder for item in outcomes}):
         names = {
             where: [item.name for item in outcomes if (item.folder, item.where) == (folder, where)]
             for where in ("rows", "graph", "refused")
         }
-        lines.append(f"| {folder} | {', '.join(names['rows'])} | {', '.join(names['graph'])} | {', '.join(names['refused'])} |")
+        tests = sum(map(len, names.values()))
+        lines.append(f"| {folder} | {tests} | {', '.join(names['rows'])} | {', '.join(names['graph'])} | {', '.join(names['refused'])} |")
     lines += ["", "| refused | why |", "|---|---|"]
     lines += [f"| {item.folder}/{item.name} | {item.reason.replace('|', chr(92) + '|')} |" for item in outcomes if item.where == "refused"]
     return "\n".join(lines) + "\n"
@@ -37,7 +41,7 @@ def table(outcomes: list[Outcome]) -> str:
 @needs_shared
 @pytest.mark.slow
 def test_the_suite_agrees_and_the_page_lists_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = table(run_suite(SHARED / "ontologies" / "sparql11-test-suite", tmp_path, monkeypatch))
+    text = table(run_suite(SUITE, tmp_path, monkeypatch))
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(START)
     _, _, after = rest.partition(END)
@@ -45,3 +49,12 @@ def test_the_suite_agrees_and_the_page_lists_it(tmp_path: Path, monkeypatch: pyt
         PAGE.write_text(before + START + text + END + after, encoding="utf-8")
         return
     assert page == before + START + text + END + after
+
+
+@needs_shared
+def test_what_is_no_query_is_refused(tmp_path: Path) -> None:
+    wrong = [path for name in FOLDERS for paths in queries_of(SUITE / name, "NegativeSyntaxTest11").values() for path in paths]
+    found = compile_rules(wrong).diagnostics
+    refused = {item.span.file for item in found if item.code in ("FKG341", "FKG342")}
+    assert len(wrong) >= 9
+    assert refused == {str(path) for path in wrong}

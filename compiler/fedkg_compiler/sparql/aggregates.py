@@ -1,0 +1,196 @@
+"""Aggregates over observed values as numbers: reductions of sets of members, one set for each group.
+
+Letters: P rows of the part outside (groups), M members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedkg.pack import Call, Choose, Coalesce, Known, Quotient, Reduce, Slot, Term
+from fedkg.units.unit import Unit, same_dimension, same_scale
+from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.sparql import lower, members
+from fedkg_compiler.sparql.branches import Reduced
+from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, needed, strict_slots
+from fedkg_compiler.sparql.frames import Answer, Frame, Ids, column_of
+from fedkg_compiler.sparql.numbers import Float, Number, spoken, total, unknown_term
+from fedkg_compiler.sparql.parts import Part
+from fedkg_compiler.sparql.reading import Lowering
+from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.sparql.tree import Expr, Var
+
+_MISSING = "a value that may be missing makes the whole aggregate an error"
+
+
+def any_member(expr: Reduced, part: Part, state: Lowering) -> Truth:
+    """Whether a group has a solution at all."""
+    return any_of(members.some(inner, part, state) for item in expr.over for inner in members.tables(item.branch, part))
+
+
+def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
+    """An aggregate as a number: members without a value, or whose conditions do not hold, are left out."""
+    op = {"avg": "mean"}.get(expr.op, expr.op)
+    found, wrong = (_distinct(expr, part, state), False) if expr.distinct else _values(expr, part, state)
+    if wrong is True:
+        return None
+    if not found and not (op == "count" or (expr.total and op in ("sum", "mean"))):
+        return None
+    if not found and wrong is False:
+        return Number(at=expr.at, values=np.zeros(part.at.shape[0]))
+    unit = None
+    if op != "count":
+        unit = next((item.unit for item in found if item.unit is not None), None)
+        found = [replace(item, arg=_in_unit(item, unit, expr)) for item in found]
+    nothing = part.rows.param(np.array(0.0))
+    term = _together(op, found, expr) if found else nothing
+    if found and op == "mean" and expr.total:
+        term = Coalesce(args=(term, nothing))
+    if wrong is not False:
+        term = Choose(condition=wrong, then=unknown_term(part.rows), otherwise=term)
+    return Number(at=expr.at, term=term, unit=unit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """One table of members, and what an aggregate takes of each; with `skip` members without it are left out."""
+
+    table: int
+    rows: Rows
+    arg: Term
+    skip: bool
+    unit: Unit | None
+
+    def reduce(self, op: str) -> Reduce:
+        """Its number."""
+        return Reduce.model_validate({"op": op, "members": self.table, "arg": self.arg, "skip": self.skip})
+
+
+def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], Truth]:
+    """What the aggregate takes of the members, table by table; and when that is an error, since a member has no value."""
+    found: list[_Table] = []
+    wrong: list[Truth] = []
+    for item in expr.over:
+        for inner in members.tables(item.branch, part):
+            truth = members.conditions(inner, item.branch, state)
+            counts = expr.op == "count"
+            if counts and item.arg is not None and truth is not False:
+                truth = all_of([truth, lower.bound(item.arg, inner, state)])
+            if truth is False:
+                continue
+            members.same_rows(inner)
+            told = _argument(None if counts else item.arg, inner, truth, state)
+            if told is not None:
+                found.append(told)
+            else:
+                certain = truth if isinstance(truth, bool) else certainly(truth)
+                wrong.append(members.at_least_one(certain, inner, part))
+    return found, any_of(wrong)
+
+
+def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
+    """The same of the different values of what the graph knows: each is there where one of its members is."""
+    inside = [
+        (frame, rows, owner, _terms(item.arg, frame, rows))
+        for item in expr.over
+        for frame in [part.frame.inside[id(item.branch)]]
+        for rows, owner in members.owned(frame, part)
+    ]
+    pairs = dict.fromkeys(pair for _, _, owner, terms in inside for pair in zip(owner.tolist(), terms, strict=True) if pair[1] is not None)
+    ordered = sorted(pairs, key=lambda pair: pair[0])
+    if not ordered:
+        return []
+    place = {pair: i for i, pair in enumerate(ordered)}
+    owners = np.array([i for i, _ in ordered], dtype=np.int64)
+    values = members.table(part.frame, part.at[owners], owners, part)
+    truths: list[Truth] = []
+    for frame, rows, owner, terms in inside:
+        where = np.array([place.get(pair, -1) for pair in zip(owner.tolist(), terms, strict=True)], dtype=np.int64)
+        if (where >= 0).any():
+            truths.append(members.some(members.table(frame, rows[where >= 0], where[where >= 0], values), values, state))
+    there = any_of(truths)
+    if there is False:
+        return []
+    members.same_rows(values)
+    taken: Term = values.rows.param(_plain([term for _, term in ordered], expr, part))
+    if not isinstance(there, bool):
+        taken = Choose(condition=there, then=taken, otherwise=unknown_term(values.rows))
+    return [_Table(table=values.table, rows=values.rows, arg=taken, skip=True, unit=None)]
+
+
+def _terms(arg: Expr | None, frame: Frame, rows: Ids) -> list[Answer]:
+    """The value of a static expression in some rows of a frame."""
+    name = arg.name if isinstance(arg, Var) else None if arg is None else frame.exprs.get(arg)
+    column = None if name is None else column_of(name, frame)
+    if column is None:
+        raise SparqlProblem("FKG351", (0, 0) if arg is None else arg.at, "DISTINCT of what is the same for all", "leave DISTINCT out")
+    return [column[i] for i in rows.tolist()]
+
+
+def _plain(terms: Sequence[Answer], expr: Reduced, part: Part) -> Float:
+    """What different values count for: one each, or the numbers that they are."""
+    if expr.op == "count":
+        return np.ones(len(terms))
+    numbers = [part.frame.batch.observations.number(term) for term in terms]
+    plain = [item for item in numbers if isinstance(item, float)]
+    if len(plain) < len(numbers):
+        raise SparqlProblem("FKG351", expr.at, f"DISTINCT inside {expr.op.upper()} is of what is no plain number", "leave DISTINCT out")
+    return np.array(plain)
+
+
+def _in_unit(item: _Table, unit: Unit | None, expr: Reduced) -> Term:
+    """What a table gives, in the unit of the first."""
+    if item.unit is None or unit is None or same_scale(item.unit, unit):
+        return item.arg
+    if not same_dimension(item.unit, unit):
+        message = f"members in `{item.unit.text}` and in `{unit.text}` are reduced together"
+        raise SparqlProblem("FKG347", expr.at, message, "gather values of one kind")
+    return spoken(item.arg, item.unit, unit, item.rows)
+
+
+def _together(op: str, found: list[_Table], expr: Reduced) -> Term:
+    """One number over several tables of members."""
+    each: list[Term] = [item.reduce(op) for item in found]
+    if len(each) == 1:
+        return each[0]
+    if op in ("sum", "count"):
+        return total(each)
+    if op == "mean":
+        sums, counts = ([item.reduce(name) for item in found] for name in ("sum", "count"))
+        return Quotient(numerator=total(list(sums)), denominator=total(list(counts)))
+    if not all(item.skip for item in found):
+        raise SparqlProblem("FKG351", expr.at, _MISSING, "ask for it outside OPTIONAL")
+    term = each[0]
+    for other in each[1:]:
+        both = Call.model_validate({"function": op, "args": (term, other)})
+        term = Coalesce(args=(both, term, other))
+    return term
+
+
+def _argument(arg: Expr | None, inner: Part, truth: Truth, state: Lowering) -> _Table | None:
+    """What is reduced, whether members without it are skipped, and its unit."""
+    number = Number(at=(0, 0), values=np.ones(inner.at.shape[0])) if arg is None else lower.number_term(arg, inner, state)
+    if number is None:
+        return None
+    term = number.as_term(inner.rows)
+    conditional = not isinstance(truth, bool)
+    certain = known(term) is True or (conditional and _implied(truth, term))
+    if conditional:
+        assert not isinstance(truth, bool)
+        if not certain and arg is not None:
+            raise SparqlProblem("FKG351", arg.at, _MISSING, "ask for it outside OPTIONAL")
+        if not (isinstance(term, Slot) and truth == Known(slot=term.index)):
+            term = Choose(condition=truth, then=term, otherwise=unknown_term(inner.rows))
+    return _Table(table=inner.table, rows=inner.rows, arg=term, skip=conditional or certain, unit=number.unit)
+
+
+def _implied(truth: Truth, term: Term) -> bool:
+    """Whether a condition makes sure that a term has a value."""
+    slots = known(term)
+    if isinstance(slots, bool) or isinstance(truth, bool):
+        return slots is True
+    wanted = strict_slots(slots)
+    return wanted <= strict_slots(truth) and wanted == needed(term)

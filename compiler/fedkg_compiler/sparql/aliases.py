@@ -1,0 +1,48 @@
+"""HAVING that reads names which SELECT gives: ``SELECT (MAX(?v) AS ?m) ... HAVING(?m > 2)``.
+
+In SPARQL 1.1 (section 18.2.4) HAVING is evaluated before SELECT gives its names, so that ``?m`` has no value there and the condition is an
+error. Some stores extend the standard, and give what is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from fedkg_compiler.sparql.tree import Exists, Expr, Node, Query, Var
+
+Use = tuple[Var, Expr]
+"""A name where HAVING reads it, and the expression that SELECT calls so."""
+
+
+def without_aliases(query: Query) -> tuple[Query, list[Use]]:
+    """The query, sub-selects and all, with HAVING over the expressions that such names stand for."""
+    uses: list[Use] = []
+    found = _mended(query, uses)
+    assert isinstance(found, Query)
+    return found, uses
+
+
+def _mended(node: Any, uses: list[Use]) -> Any:  # Any: a node, a tuple of them, or a plain value
+    if isinstance(node, tuple):
+        return tuple(_mended(item, uses) for item in node)
+    if not isinstance(node, Node):
+        return node
+    node = replace(node, **{f.name: _mended(getattr(node, f.name), uses) for f in fields(node) if f.name != "at"})
+    if isinstance(node, Query) and node.having:
+        names = {item.variable.name: item.expr for item in node.projection or () if item.expr is not None}
+        return replace(node, having=tuple(_meant(item, names, uses) for item in node.having))
+    return node
+
+
+def _meant(node: Any, names: Mapping[str, Expr], uses: list[Use]) -> Any:  # Any: as above
+    """An expression with those in place of names; one may be written with the names before it."""
+    if isinstance(node, tuple):
+        return tuple(_meant(item, names, uses) for item in node)
+    if isinstance(node, Var) and node.name in names:
+        uses.append((node, names[node.name]))
+        return _meant(names[node.name], {name: expr for name, expr in names.items() if name != node.name}, [])
+    if not isinstance(node, Node) or isinstance(node, Exists):
+        return node
+    return replace(node, **{f.name: _meant(getattr(node, f.name), names, uses) for f in fields(node) if f.name != "at"})

@@ -1,0 +1,234 @@
+"""The bound rows of branches: one question to the graph, one formula for each kind of rows.
+
+Letters: N rows of a frame, P rows of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.pack import Formula, RuleRecord
+from fedkg_compiler.binding.rule import BoundRows
+from fedkg_compiler.lowering.rows import Codes, Rows, SlotColumn
+from fedkg_compiler.ontology.graph import Graph
+from fedkg_compiler.ontology.terms import Iri, Literal, local_name
+from fedkg_compiler.passes.hard import bent_comparisons
+from fedkg_compiler.passes.scales import set_scales
+from fedkg_compiler.sparql.asking import make_frame
+from fedkg_compiler.sparql.branches import Branch
+from fedkg_compiler.sparql.compact import compact
+from fedkg_compiler.sparql.formulas import opposite
+from fedkg_compiler.sparql.frames import Answer, Batch, Frame, Ids, node_values
+from fedkg_compiler.sparql.members import conditions, keys_of
+from fedkg_compiler.sparql.observed import Observations
+from fedkg_compiler.sparql.parts import Part, partition
+from fedkg_compiler.sparql.reading import Lowering
+from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
+from fedkg_compiler.sparql.tree import Const, Query
+
+About = tuple[Answer, ...]
+"""What a solution is about: the entities and texts that its query shows."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """What one query has come to.
+
+    Attributes:
+        rows: bound constraints. violations: its solutions that depend on nothing observed.
+        reads: whether any branch of it reads the table.
+    """
+
+    rows: list[BoundRows] = field(default_factory=list)
+    violations: list[About] = field(default_factory=list)
+    reads: bool = False
+
+
+class RowMaker:
+    """Makes rows of branches; `record` tells what the pack says of a query's rule."""
+
+    def __init__(self, graph: Graph, observations: Observations, record: Callable[[QueryText], RuleRecord]) -> None:
+        self.graph = graph
+        self.observations = observations
+        self.problems = observations.sources.problems
+        self.record = record
+        self.labels: dict[str, str] = {}
+        self.names: dict[About, str] = {}
+
+    def make(self, branch: Branch, batch: Batch, shown: frozenset[str]) -> list[Found]:
+        """What a branch adds to each query of a batch, whose solutions are about the variables `shown`. Raises SparqlProblem."""
+        found = [Found(reads=not branch.is_static) for _ in batch.queries]
+        wanted = sorted(name for name in shown & branch.facts if not name.startswith("_"))
+        frame = make_frame(branch, batch, None, wanted=wanted)
+        self._tell_without(frame)
+        for at in partition(frame):
+            self._part(Part(frame=frame, at=at, rows=Rows(at.shape[0])), wanted, found)
+        return found
+
+    def _part(self, part: Part, wanted: list[str], found: list[Found]) -> None:
+        state = Lowering()
+        batch = part.frame.batch
+        truth = conditions(part, part.frame.branch, state)
+        if truth is False:
+            return
+        about = self._about(part, wanted)
+        query = part.frame.query[part.at]
+        if truth is True:
+            for q, terms in zip(query.tolist(), about, strict=True):
+                found[q].violations.append(terms)
+            return
+        formula, rows = compact(opposite(truth), part.rows)
+        set_scales(formula, rows, self.observations.sources.book)
+        keys = [tuple(sorted(key.items())) for key in keys_of(part)]
+        names = [self.label(terms) for terms in about]
+        unit = next(iter(state.compared)) if len(state.compared) == 1 else ""
+        kept = self._whole(part)
+        order = kept[np.argsort(query[kept], kind="stable")]
+        rows = take_rows(rows, order)
+        bounds = [*np.flatnonzero(np.diff(query[order], prepend=-1)).tolist(), order.size] if order.size else []
+        for start, end in pairwise(bounds):
+            own = order[start:end].tolist()
+            q = int(query[own[0]])
+            self._warn_hard(batch.queries[q], formula)
+            bound = BoundRows(
+                rule=self.record(batch.queries[q]),
+                formula=formula,
+                rows=cut_rows(rows, start, end),
+                keys=tuple([keys[i] for i in own]),
+                entities=tuple([names[i] for i in own]),
+                unit=unit,
+            )
+            found[q].rows.append(bound)
+
+    def _whole(self, part: Part) -> Ids:
+        """The rows that stand in one table row each; what is left out is said."""
+        torn = _torn(part)
+        if torn.any():
+            first = part.frame.batch.queries[int(part.frame.query[part.at[0]])]
+            self.problems.warning(
+                "FKG346",
+                first.span(part.frame.branch.observed[0].at),
+                f"{int(torn.sum())} solutions set values beside each other that stand in different rows of the table",
+                "give the entities columns of their own",
+            )
+        return np.flatnonzero(~torn)
+
+    def _about(self, part: Part, wanted: list[str]) -> list[About]:
+        """What each row is about: the entities and texts that the query shows, else those whose values it reads."""
+        observed = part.frame.branch.observed
+        names = wanted or sorted({item.subject.name for item in observed if not isinstance(item.subject, Const)} & set(part.frame.columns))
+        columns = [column for name in names if (column := part.answers(name)) is not None]
+        if not columns:
+            named = [node_values(item.subject, part.frame) for item in observed if isinstance(item.subject, Const)][:1]
+            columns = [[Iri(column[i] or "") if column[i] else None for i in part.at.tolist()] for column in named]
+        return list(zip(*columns, strict=True)) if columns else [()] * part.at.shape[0]
+
+    def label(self, terms: About) -> str:
+        """The names of entities, and texts, for people."""
+        if terms not in self.names:
+            self.names[terms] = ", ".join(text for term in terms if (text := self._label(term)))
+        return self.names[terms]
+
+    def _label(self, term: Answer) -> str:
+        match term:
+            case Iri(value):
+                if value not in self.labels:
+                    self.labels[value] = local_name(value) if value.startswith("_:") else self.graph.label_of(value)
+                return self.labels[value]
+            case Literal(value, lexical, _):
+                return lexical if isinstance(value, str) else ""
+        return ""
+
+    def _warn_hard(self, query: QueryText, formula: Formula) -> None:
+        if query.hard and bent_comparisons(formula):
+            message = f"`{query.name}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
+            self.problems.warning("FKG222", query.span((0, len(query.words))), message, "write it linear in the outputs")
+
+    def _tell_without(self, frame: Frame) -> None:
+        """Say how many entities were left out because the table has nothing of them."""
+        if not frame.without:
+            return
+        names = sorted(frame.without)
+        many = f"{len(names)} entities have" if len(names) > 1 else f"{self._label(Iri(names[0]))} has"
+        example = f", {self._label(Iri(names[0]))} for example" if len(names) > 1 else ""
+        at = frame.branch.observed[0].at
+        self.problems.info(
+            "FKG345",
+            frame.batch.queries[0].span(at),
+            f"{many} no column for what is read here{example}: nothing is checked there",
+            "give their sensors an `fkg:column`",
+        )
+
+
+def _torn(part: Part) -> NDArray[np.bool_]:
+    """Whether what a row reads stands in different rows of the table, [P]."""
+    torn = np.zeros(part.at.shape[0], dtype=np.bool_)
+    keyed = [reading.keys for reading in part.frame.readings.values() if reading.keyed]
+    if len(keyed) > 1:
+        for row, i in enumerate(part.at.tolist()):
+            own: dict[str, str] = {}
+            torn[row] = any(own.setdefault(*key) != key[1] for keys in keyed if (key := keys[i]) is not None)
+    return torn
+
+
+def take_rows(rows: Rows, at: Ids) -> Rows:
+    """Some of the rows, with the members of each."""
+    if at.shape[0] == rows.count and (at[:-1] < at[1:]).all():
+        return rows
+    taken = Rows(at.shape[0])
+    _copy(rows, taken, at)
+    positions: list[Ids] = []
+    for table in rows.members:
+        owners = at if table.parent < 0 else positions[table.parent]
+        sizes = (table.offsets[1:] - table.offsets[:-1])[owners]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        kept = (np.repeat(table.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])).astype(np.int64)
+        _, inner = taken.set_of_members(offsets, table.parent)
+        _copy(table.rows, inner, kept)
+        positions.append(kept)
+    return taken
+
+
+def cut_rows(rows: Rows, start: int, end: int) -> Rows:
+    """The rows from `start` to before `end`, with the members of each: views of the same arrays."""
+    cut = Rows(end - start)
+    _copy(rows, cut, slice(start, end))
+    ranges: list[tuple[int, int]] = []
+    for table in rows.members:
+        first, last = (start, end) if table.parent < 0 else ranges[table.parent]
+        offsets = table.offsets[first : last + 1]
+        ranges.append((int(offsets[0]), int(offsets[-1])))
+        _, inner = cut.set_of_members(offsets - offsets[0], table.parent)
+        _copy(table.rows, inner, slice(*ranges[-1]))
+    return cut
+
+
+def _copy(rows: Rows, target: Rows, at: Ids | slice) -> None:
+    target.slots = [SlotColumn(columns=slot.columns[at], views=slot.views[at], role=slot.role) for slot in rows.slots]
+    target.params = [
+        Codes(columns=param.columns[at], texts=param.texts[at] if isinstance(at, slice) else tuple([param.texts[i] for i in at.tolist()]))
+        if isinstance(param, Codes)
+        else param[at]
+        for param in rows.params
+    ]
+
+
+def solutions(tree: Query, branches: Sequence[Branch], batch: Batch, maker: RowMaker, shown: frozenset[str]) -> list[Found]:
+    """What each query of a batch has come to over all branches of their tree; `shown` as in `make`. Raises SparqlProblem."""
+    try:
+        parts = [maker.make(branch, batch, shown) for branch in branches]
+    except ValueError as error:
+        raise SparqlProblem("FKG343", tree.at, f"the graph cannot answer this query: {error}") from error
+    return [
+        Found(
+            rows=[row for one in each for row in one.rows],
+            violations=[terms for one in each for terms in one.violations],
+            reads=any(one.reads for one in each),
+        )
+        for each in zip(*parts, strict=True)
+    ]

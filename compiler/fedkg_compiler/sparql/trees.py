@@ -1,0 +1,71 @@
+"""The tree of a query, once the store has found that it is SPARQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from fedkg_compiler.sparql.aliases import without_aliases
+from fedkg_compiler.sparql.observed import Observations
+from fedkg_compiler.sparql.parser import parse_query
+from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
+from fedkg_compiler.sparql.tree import Const, Group, Node, Query
+
+
+def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
+    """The tree of queries of one shape. A warning of each tells where HAVING reads names of SELECT.
+
+    Raises:
+        SparqlProblem: it is no SPARQL, or begins with neither SELECT nor ASK.
+    """
+    query, sources = alike[0], observations.sources
+    assert sources.graph is not None, "queries ask a graph"
+    found = sources.graph.sparql_problem(query.text)
+    if found is not None:
+        _refuse(query, found[1], found[2])
+    tree, uses = without_aliases(parse_query(query.words, classes_closed=sources.names.rows_class is not None))
+    for name, expr in uses:
+        for each in alike:
+            sources.problems.warning(
+                "FKG355",
+                each.span(name.at),
+                f"SELECT gives ?{name.name} its value after HAVING: by the standard this condition is an error, and nothing is found",
+                f"here it stands for what is meant; write `{each.written(expr.at)}` in its place",
+            )
+    return _closed(tree)
+
+
+def _refuse(query: QueryText, line: int, column: int) -> None:
+    """Say where the store stopped reading; our own parser and prefixes say it better where they find something."""
+    for token in query.form.holes:
+        iri = query.constant(token)
+        if query.form.kinds[token] == "iri" and not query.prologue.base and not urlsplit(iri[1:-1]).scheme:
+            raise SparqlProblem(
+                "FKG341", (token, token), f"`{iri}` is relative, and the query has no base", "write it in full, or add BASE"
+            )
+    lines = query.text.split("\n")
+    offset = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+    at = next((i for i, word in enumerate(query.words) if word.end > offset), max(len(query.words) - 1, 0))
+    parse_query(query.words)
+    shown = query.written((at, at)) if query.words else "its end"
+    raise SparqlProblem("FKG341", (at, at), f"the query is not SPARQL near `{shown}`")
+
+
+def _closed(tree: Query) -> Query:
+    """The tree whose pattern has no open constants where solutions are grouped: a variable does not reach into the groups."""
+    return replace(tree, where=_close(tree.where)) if tree.aggregates else tree
+
+
+def _close(group: Group) -> Group:
+    def closed(node: Any) -> Any:  # Any: a node, a tuple of them, or a plain value
+        if isinstance(node, Const):
+            return replace(node, open=False)
+        if isinstance(node, Node):
+            return replace(node, **{f.name: closed(getattr(node, f.name)) for f in fields(node) if f.name != "at"})
+        return tuple(closed(item) for item in node) if isinstance(node, tuple) else node
+
+    found = closed(group)
+    assert isinstance(found, Group)
+    return found
