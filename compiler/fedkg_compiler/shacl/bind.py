@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from rdflib import BNode, Literal, URIRef
@@ -14,28 +15,29 @@ from fedkg.nearest import did_you_mean
 from fedkg.pack import Placement, RuleRecord, Source
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.decide import Finding, NotDecided, component_iri, decide
-from fedkg_compiler.shacl.logic import Expr, Observed, Refused, guarded
+from fedkg_compiler.shacl.either import either
+from fedkg_compiler.shacl.focus import Focus, TargetQueries, focus_nodes
+from fedkg_compiler.shacl.logic import Expr, Has, Refused, guarded, negate
 from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows, conjuncts, required
 from fedkg_compiler.shacl.model import SHAPE_VALUED, Constraint, Shape, ShapesFile, path_text
-from fedkg_compiler.shacl.observe import ROW, Observer, Row, Value
+from fedkg_compiler.shacl.observe import Observer, Row
 from fedkg_compiler.shacl.parameters import KNOWN, SPACE
 from fedkg_compiler.shacl.partial import Partial
+from fedkg_compiler.shacl.queries import conditional
+from fedkg_compiler.shacl.wording import focus_term, rdf_term, said_of, shape_name, shape_path
+from fedkg_compiler.sparql.frames import Answer
+from fedkg_compiler.sparql.shape import SparqlProblem
+
+_NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
+"""Codes of queries that say nothing in SPARQL."""
 
 NAMED = 3
 """So many focus nodes of a violated component are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Focus:
-    """A focus node of a component: what a row is about, the node itself, and values that must be there for it to be one."""
-
-    root: Node | Row
-    node: Value
-    given: tuple[Observed, ...] = ()
 
 
 @dataclass(slots=True)
@@ -77,10 +79,14 @@ class ShapesBinder:
                 self._gather(shape, shape, self._foci(shape), "", set())
         static = []
         for part in self.parts.values():
-            if self.partial.touches(part.shape, part.constraint) or any(focus.given for focus in part.foci):
-                self._rows(part)
+            if part.constraint.name == "js":
+                self._refuse(part, "constraints in JavaScript are not run")
+            elif self.partial.touches(part.shape, part.constraint) or any(focus.given or focus.unless for focus in part.foci):
+                (self._query if part.constraint.is_query else self._rows)(part)
             elif any(isinstance(focus.node, Row) for focus in part.foci) and not self._about_rows(part):
-                self._refuse(part, f"the table's rows have no `{_of(part.shape)}`: declare a signal for it, or give it an `fkg:column`")
+                self._refuse(
+                    part, f"the table's rows have no `{shape_path(part.shape)}`: declare a signal for it, or give it an `fkg:column`"
+                )
             else:
                 static.append(part)
         self._decide(static)
@@ -103,33 +109,12 @@ class ShapesBinder:
     # focus nodes
 
     def _foci(self, shape: Shape) -> list[Focus]:
-        found: dict[Focus, None] = {}
-        for target in shape.targets:
-            if target.kind == "unknown":
-                self._error(
-                    "FKG314",
-                    self._span(shape.line),
-                    f"the target of {_named(shape)} is of no known kind",
-                    "give it a sh:select that binds ?this",
-                )
-                continue
-            try:
-                found.update(dict.fromkeys(Focus(node, node) for node in sorted(self.data.target_nodes(target), key=str)))
-            except ValueError as error:
-                self._error("FKG314", self._span(shape.line), f"the target of {_named(shape)} cannot be asked: {error}", "")
-            if target.kind == "subjects" and isinstance(target.value, URIRef) and self.observer.is_observed(target.value):
-                for node in self.observer.keyed():
-                    values = self.observer.values(target.value, node)
-                    found |= {Focus(node, node, values[:1]): None} if values else {}
-            rows = self.sources.names.rows_class
-            if rows is None:
-                continue
-            if target.kind == "class" and target.value in self.data.superclasses(URIRef(rows)):
-                found[Focus(ROW, ROW)] = None
-            elif target.kind == "subjects" and isinstance(target.value, URIRef) and self.observer.is_observed(target.value):
-                values = self.observer.values(target.value, ROW)
-                found[Focus(ROW, ROW, values[:1])] = None
-        return list(found)
+        asked = TargetQueries(self.partial.queries, self.observer, self._span(shape.line))
+        found, wrong = focus_nodes(shape, self.data, self.observer, asked)
+        for sentence in wrong:
+            message = f"the target of {shape_name(shape)} {sentence}"
+            self._error("FKG314", self._span(shape.line), message, "give it a sh:select that binds ?this, and is SPARQL")
+        return found
 
     def _gather(self, root: Shape, shape: Shape, foci: list[Focus], name: str, above: set[Node]) -> None:
         """The components of a shape and of the property shapes inside it, each with its focus nodes."""
@@ -137,6 +122,8 @@ class ShapesBinder:
             return
         name = ".".join(part for part in (name, "" if shape.path is None else path_text(shape.path)) if part)
         for constraint in shape.constraints:
+            if constraint.deactivated:
+                continue
             if constraint.name == "property":
                 inner = self.shapes.shapes.get(constraint.values[0])
                 if inner is not None:
@@ -157,31 +144,73 @@ class ShapesBinder:
                 values = self.partial.values(shape.path, focus.node)
             except Refused:
                 continue  # the components of the outer shape say why
-            found += [Focus(focus.root, value, focus.given) for value in values]
+            found += [replace(focus, node=value) for value in values]
         return found
 
     # components over the table
 
+    def _query(self, part: _Part) -> None:
+        """A SPARQL constraint: its query is split like those of query files."""
+        if not part.foci:
+            self._no_focus(part)
+            return
+        record, span = self._record(part), self._component_span(part)
+        rows: list[BoundRows] = []
+        terms: dict[Answer, None] = {}
+        try:
+            for foci in self._together(part.foci):
+                found = self.partial.queries.bind(part.shape, part.constraint, (focus.node for focus in foci), record, span)
+                for given in foci[0].given:
+                    rows += [conditional(row, given) for row in found.rows]
+                    missing = [self.writer.piece(negate(Has(given)), self._about(foci[0]))] if found.violations else []
+                    rows += bound_rows(record, missing, self.sources)
+                for row in foci[0].unless:
+                    rows += [either(own, row, record) for own in found.rows]
+                    rows += [replace(row, rule=record)] if found.violations else []
+                if not foci[0].depends:
+                    rows += found.rows
+                    terms |= dict.fromkeys(found.violations)
+        except (Refused, SparqlProblem) as problem:
+            if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
+                self._place(part, "refused", reason=str(problem))
+                self._error("FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help)
+            else:
+                self._refuse(part, str(problem), problem.help if isinstance(problem, SparqlProblem) else "")
+            return
+        if terms:
+            self._violated(part, [Finding(part.shape.node, "", rdf_term(term), None, None, "") for term in terms], len(terms))
+        self.outcome.rows += rows
+        conforms = None if rows and not terms else not terms
+        reason = "" if rows else "the graph alone violates it" if terms else "no focus node has a solution of its static part"
+        self._place(part, "rows" if rows else "graph", rule=record.name if rows else "", reason=reason, conforms=conforms)
+
+    def _together(self, foci: Sequence[Focus]) -> list[list[Focus]]:
+        """Focus nodes that a query can be asked for at once: those that are ones whatever the table says, and each of the others."""
+        always = [focus for focus in foci if not focus.depends]
+        return [*([always] if always else []), *([focus] for focus in foci if focus.depends)]
+
     def _rows(self, part: _Part) -> None:
-        pieces: list[Piece] = []
+        pieces: dict[tuple[BoundRows, ...], list[Piece]] = {}
         always: list[Focus] = []
+        never: list[Focus] = []
         trivial = bool(part.foci)
         try:
             for focus in part.foci:
                 for expr in self._conditions(part, focus):
+                    trivial &= expr is True
                     if expr is False:
-                        always.append(focus)
-                        trivial = False
+                        (never if focus.unless else always).append(focus)
                     elif expr is not True:
-                        pieces.append(self.writer.piece(expr, self._about(focus)))
+                        pieces.setdefault(focus.unless, []).append(self.writer.piece(expr, self._about(focus)))
+            record = self._record(part) if pieces or never else None
+            rows = [] if record is None else [row for unless, own in pieces.items() for row in self._bound(record, own, unless)]
         except Refused as refused:
             self._refuse(part, str(refused))
             return
         if always:
-            self._violated(part, [Finding(part.shape.node, "", _node(focus), None, None, "") for focus in always], len(always))
-        if pieces:
-            record = self._record(part)
-            self.outcome.rows += bound_rows(record, pieces, self.sources)
+            self._violated(part, [Finding(part.shape.node, "", focus_term(focus), None, None, "") for focus in always], len(always))
+        if record is not None:
+            self.outcome.rows += [*rows, *(replace(row, rule=record) for focus in never for row in focus.unless)]
             self._place(part, "rows", rule=record.name, conforms=False if always else None)
         elif always:
             self._place(part, "graph", conforms=False, reason="the graph alone violates it")
@@ -192,6 +221,11 @@ class ShapesBinder:
         else:
             self._no_focus(part)
 
+    def _bound(self, record: RuleRecord, pieces: Sequence[Piece], unless: Sequence[BoundRows]) -> list[BoundRows]:
+        """The rows of some conditions; where focus nodes depend on the table, they hold too where it makes them none."""
+        rows = bound_rows(record, pieces, self.sources)
+        return [either(row, other, record) for row in rows for other in unless] if unless else rows
+
     def _conditions(self, part: _Part, focus: Focus) -> Iterable[Expr]:
         values = [focus.node] if part.shape.path is None else self.partial.values(part.shape.path, focus.node)
         expr = self.partial.component(part.shape, part.constraint, focus.node, values)
@@ -201,7 +235,7 @@ class ShapesBinder:
     def _no_column(self, part: _Part) -> None:
         """Nothing to check, since no focus node has a column: said, where the property has columns for others."""
         self._place(part, "graph", conforms=True, reason="no focus node has a column for it")
-        message = f"{_named(part.root)} speaks of `{_of(part.shape)}`, which the table has, but for none of its focus nodes"
+        message = f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which the table has, but for none of its focus nodes"
         hint = "give them a sensor with `fkg:column`, or a `fkg:keyColumn`, or say what the table's rows are: `rows are CLASS`"
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
@@ -209,7 +243,7 @@ class ShapesBinder:
         self._place(part, "graph", conforms=True, reason="no focus node")
         kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
         hint = f"say what the table's rows are: `rows are <{kinds[0]}>`" if kinds else "check the shape's target"
-        message = f"{_named(part.root)} speaks of `{_of(part.shape)}`, which the table has, but nothing is a focus node of it"
+        message = f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which the table has, but nothing is a focus node of it"
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
     def _about(self, focus: Focus) -> str:
@@ -229,11 +263,11 @@ class ShapesBinder:
         return RuleRecord.model_validate(
             {
                 "name": name,
-                "title": own.message or own.title,
+                "title": part.constraint.message or own.message or own.title,
                 "kind": part.shape.kind if part.shape.kind != "other" else part.root.kind,
                 "weight": part.shape.weight * (part.root.weight if part.shape is not part.root else 1.0),
                 "severity": part.shape.severity,
-                "text": f"{_named(part.root)}: {_of(part.shape)} sh:{part.constraint.name} {_said(part.constraint)}".strip(),
+                "text": f"{shape_name(part.root)}: {shape_path(part.shape)} sh:{part.constraint.name} {said_of(part.constraint)}".strip(),
                 "file": self.file,
                 "line": part.shape.line,
             }
@@ -273,11 +307,17 @@ class ShapesBinder:
             self._place(part, "graph", conforms=not found, reason="" if part.foci else "no focus node")
             if found:
                 self._violated(part, found, len(found))
+        known = {(part.shape.node, component_iri(part.constraint)) for part in static}
+        for (node, component), found in by_part.items():
+            if (node, component) not in known:  # pySHACL finds what no part stands for: never kept back
+                shape = self.shapes.shapes.get(node) or next(iter(self.shapes.shapes.values()))
+                part = _Part(shape, shape, Constraint(component, URIRef(""), (), node), component)
+                self._violated(part, found, len(found))
 
     def _violated(self, part: _Part, found: Sequence[Finding], count: int) -> None:
         shown = "; ".join(self._finding(item) for item in found[:NAMED])
         more = f"; and {count - NAMED} more" if count > NAMED else ""
-        own = part.shape.message or part.root.message
+        own = part.constraint.message or part.shape.message or part.root.message
         what = f"{part.name} is violated by {shown}{more}"
         say = {"violation": self.sources.problems.error, "warning": self.sources.problems.warning, "info": self.sources.problems.info}
         say[part.shape.severity]("FKG310", self._component_span(part), f"{what}: {own}" if own else what, "mend the graph, or the shape")
@@ -301,22 +341,22 @@ class ShapesBinder:
         if known is None or rank.index(placement.where) > rank.index(known.where) or known.reason == "no focus node":
             self.placed[key] = placement
 
-    def _refuse(self, part: _Part, reason: str) -> None:
+    def _refuse(self, part: _Part, reason: str, help: str = "") -> None:
         self._place(part, "refused", reason=reason)
-        self.sources.problems.warning("FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", "")
+        self.sources.problems.warning("FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help)
 
     def _place_the_rest(self) -> None:
-        """Components inside others share the place of those; what nothing reaches is off."""
+        """Components inside others share the place of the nearest of those; what nothing reaches is off."""
         inside: dict[Node, tuple[Placement, str]] = {}
-        waiting = [(node, constraint, placement) for (node, constraint), placement in self.placed.items()]
+        waiting = deque((constraint, placement) for (_, constraint), placement in self.placed.items())
         while waiting:
-            _, constraint, placement = waiting.pop()
+            constraint, placement = waiting.popleft()
             for node in constraint.values if constraint.name in SHAPE_VALUED else ():
                 inner = self.shapes.shapes.get(node)
                 if inner is None or node in inside:
                     continue
                 inside[node] = (placement, constraint.name)
-                waiting += [(node, item, placement) for item in inner.constraints]
+                waiting += [(item, placement) for item in inner.constraints]
         for shape in self.shapes.shapes.values():
             for constraint in shape.constraints:
                 key = shape.node, constraint
@@ -328,7 +368,8 @@ class ShapesBinder:
                     reason = f"part of {outer.part}" if outer.part.endswith(word) else f"part of sh:{word} in {outer.part}"
                     self.placed[key] = outer.model_copy(update={"part": name, "reason": reason})
                     continue
-                reason = "the shape is deactivated" if shape.deactivated else "no target leads to it"
+                off = "the shape is deactivated" if shape.deactivated else "it is deactivated" if constraint.deactivated else ""
+                reason = off or "no target leads to it"
                 self.placed[key] = Placement(source=self.file, part=name, where="off", reason=reason)
 
     def _part_name(self, root: Shape, path: str, constraint: Constraint) -> str:
@@ -347,20 +388,3 @@ class ShapesBinder:
 
     def _error(self, code: str, span: Span, message: str, help: str) -> None:
         self.sources.problems.error(code, span, message, help)
-
-
-def _named(shape: Shape) -> str:
-    return shape.name or "a shape without a name"
-
-
-def _of(shape: Shape) -> str:
-    return "the focus node" if shape.path is None else path_text(shape.path)
-
-
-def _node(focus: Focus) -> Node:
-    return Literal("every table row") if isinstance(focus.root, Row) else focus.root
-
-
-def _said(constraint: Constraint) -> str:
-    texts = [str(value) if isinstance(value, Literal) else local_name(str(value)) for value in constraint.values]
-    return ", ".join(text for text, value in zip(texts, constraint.values, strict=True) if not isinstance(value, BNode))

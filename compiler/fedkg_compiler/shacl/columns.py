@@ -29,10 +29,14 @@ FOCUS = "focus node"
 MOST_VALUES = 8
 """A property with more values than this at one subject has no columns."""
 
+MOST_CATEGORIES = 2000
+"""A property with more texts than this is not judged text by text."""
+
 _BLOCK = 50_000
 _FORMATS = {
     ".nt": ox.RdfFormat.N_TRIPLES,
     ".ttl": ox.RdfFormat.TURTLE,
+    ".shacl": ox.RdfFormat.TURTLE,
     ".rdf": ox.RdfFormat.RDF_XML,
     ".owl": ox.RdfFormat.RDF_XML,
     ".xml": ox.RdfFormat.RDF_XML,
@@ -75,12 +79,17 @@ class _Values:
 
 @dataclass(slots=True)
 class Subjects:
-    """What was read: the subjects in the order of the file, their classes, and their values by property."""
+    """What was read: the subjects in the order of the file, their classes, and their values by property.
+
+    Attributes:
+        others: the subjects of every other property, where these are asked for.
+    """
 
     names: dict[str, int]
     types: dict[str, set[int]]
     subclasses: dict[str, set[str]]
     values: dict[str, _Values]
+    others: dict[str, set[int]] | None = None
 
     def members(self, kind: str, also: Mapping[str, set[str]]) -> NDArray[np.int64]:
         """The rows of the members of a class and its subclasses; `also`: further subclasses of each class."""
@@ -93,13 +102,15 @@ class Subjects:
         return np.array(sorted(set().union(*(self.types.get(one, set()) for one in seen))), dtype=np.int64)
 
 
-def read_subjects(path: Path, properties: Iterable[str], datatypes: Mapping[str, str]) -> tuple[Subjects | None, tuple[Diagnostic, ...]]:
+def read_subjects(
+    path: Path, properties: Iterable[str], datatypes: Mapping[str, str], *, others: bool = False
+) -> tuple[Subjects | None, tuple[Diagnostic, ...]]:
     """The subjects of an RDF file with their values of some properties; None, with the reason, where the file cannot be read.
 
     Args:
-        datatypes: the datatype that most values of a property are expected to have.
+        datatypes: the datatype that most values of a property are expected to have. others: find out who has any other property, too.
     """
-    found = Subjects({}, {}, {}, {one: _Values() for one in properties})
+    found = Subjects({}, {}, {}, {one: _Values() for one in properties}, {} if others else None)
     for one, values in found.values.items():
         if datatypes.get(one) in NUMBERS:
             values.usual(datatypes[one])
@@ -209,6 +220,8 @@ def _take(quad: ox.Quad, found: Subjects) -> None:
     values = found.values.get(predicate)
     if values is not None:
         values.add(row, term)
+    elif found.others is not None and predicate != _TYPE:
+        found.others.setdefault(predicate, set()).add(row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +234,12 @@ class ClassTable:
     left_out: tuple[str, ...]
 
 
-def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str) -> ClassTable:
-    """The table of some subjects, with a column for each value that a property has at most."""
+def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str, *, categories: bool = False) -> ClassTable:
+    """The table of some subjects, with a column for each value that a property has at most.
+
+    Args:
+        categories: the Turtle also tells all values of the properties that have texts and entities alone, and the entities' classes.
+    """
     place = np.full(len(found.names), -1, dtype=np.int64)
     place[rows] = np.arange(rows.size)
     names = list(found.names)
@@ -245,8 +262,35 @@ def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str) 
             turtle.append(f"<{iri}> <{FKG}datatypeColumn> {_quoted(told[0])} .\n")
         if datatype:
             turtle.append(f"<{iri}> <{FKG}datatype> <{datatype}> .\n")
+        if categories:
+            turtle += _categories(iri, values, place, found)
+    if categories:
+        pairs = ((sub, kind) for kind, subs in sorted(found.subclasses.items()) for sub in sorted(subs) if not sub.startswith("_:"))
+        turtle += [f"<{sub}> <{_SUBCLASS}> <{kind}> .\n" for sub, kind in pairs]
+    for iri, subjects in (found.others or {}).items():
+        header = local_name(iri) if local_name(iri) not in taken else iri
+        taken.add(header)
+        at = place[np.array(sorted(subjects), dtype=np.int64)]
+        columns[header] = np.where(np.isin(np.arange(rows.size), at), 1.0, np.nan)
+        turtle.append(f"<{iri}> <{FKG}column> {_quoted(header)} .\n")
     table = Table.of(name, columns)
     return ClassTable(kind=kind, table=table, turtle="".join(turtle), left_out=tuple(left_out))
+
+
+def _categories(iri: str, values: _Values, place: NDArray[np.int64], found: Subjects) -> list[str]:
+    """What a property's values are, all of them; nothing where some are numbers or blank nodes, or there are very many."""
+    terms = {term for row, term in values.others if place[row] >= 0}
+    literals = {term.datatype.value for term in terms if isinstance(term, ox.Literal)}
+    if values.numbers or not terms or len(terms) > MOST_CATEGORIES or literals & NUMBERS or any(isinstance(t, ox.BlankNode) for t in terms):
+        return []
+    lines = [f"<{iri}> <{FKG}category> {', '.join(sorted(map(str, terms)))} .\n"]
+    rows = {row: term for term in terms if isinstance(term, ox.NamedNode) and (row := found.names.get(term.value)) is not None}
+    lines += [
+        f"{rows[row]} <{FKG}categoryOf> <{kind}> .\n"
+        for kind, members in sorted(found.types.items())
+        for row in sorted(members & rows.keys())
+    ]
+    return lines
 
 
 Columns = dict[str, Sequence[str] | NDArray[np.float64]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rdflib import RDF, RDFS, Graph, Literal, URIRef
+from rdflib import RDF, RDFS, Graph, Literal, URIRef, Variable
 from rdflib.term import Node
 
 from fedkg_compiler.shacl.model import Alternative, Inverse, Path, Repeat, Sequence, Shape, Step, Target
@@ -52,12 +52,18 @@ class Data:
             case "objects":
                 return set(self.graph.objects(None, target.value))
             case "sparql":
-                try:
-                    return {row["this"] for row in self.graph.query(target.select) if row["this"] is not None}  # type: ignore[index,call-overload]
-                except Exception as error:
-                    raise ValueError(str(error).strip().split("\n")[0]) from error
+                return self._selected(target.select)
             case "unknown":
                 return ()
+
+    def _selected(self, select: str) -> set[Node]:
+        try:
+            found, this = self.graph.query(select), Variable("this")
+            if found.type != "SELECT" or this not in (found.vars or ()):
+                raise ValueError("it does not select ?this")
+            return {solution[this] for solution in found.bindings if this in solution}
+        except (SyntaxError, RuntimeError, OSError) as error:  # what the store raises
+            raise ValueError(str(error).strip().split("\n")[0]) from error
 
     def _walk(self, nodes: set[Node], path: Path, *, forwards: bool) -> set[Node]:
         match path:

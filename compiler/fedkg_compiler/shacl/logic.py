@@ -6,9 +6,10 @@ lowering leaves it away where a missing value makes a row unknown, which is no v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import Literal
 
 from fedkg_compiler.binding.reading import Place
@@ -52,11 +53,15 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Two numbers compared; at least one of them stands in the table."""
+    """Two numbers compared; at least one of them stands in the table.
+
+    `alike`: it is only asked whether they count as one value, which tells nothing of their units.
+    """
 
     op: Operator
     left: Observed | Number
     right: Observed | Number
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +152,31 @@ def guarded(values: Sequence[object], arg: Expr) -> Expr:
     return Guarded(observed, arg)
 
 
-def at_least(count: int, args: Sequence[Expr]) -> Expr:
-    """At least `count` of the conditions hold."""
+def given(expr: Expr, values: frozenset[Observed]) -> Expr:
+    """The condition where these values are there: nothing asks for them any more."""
+    match expr:
+        case Has():
+            return expr.value in values or expr
+        case Neg():
+            return negate(given(expr.arg, values))
+        case All():
+            return every(given(arg, values) for arg in expr.args)
+        case Any():
+            return some(given(arg, values) for arg in expr.args)
+        case Least():
+            return at_least(expr.count, [given(arg, values) for arg in expr.args])
+        case Guarded():
+            left = tuple(value for value in expr.values if value not in values)
+            return guarded(left, given(expr.arg, values))
+        case _:
+            return expr
+
+
+def at_least(count: int, args: Sequence[Expr], equal: Mapping[tuple[int, int], Expr] | None = None) -> Expr:
+    """At least `count` of the conditions hold; two count once where they are `equal`, which is told by their positions in order."""
+    if equal:
+        chosen = combinations([i for i, arg in enumerate(args) if arg is not False], count)
+        return some(every((*(args[i] for i in one), *(negate(equal.get(pair, False)) for pair in combinations(one, 2)))) for one in chosen)
     count -= sum(arg is True for arg in args)
     left = [arg for arg in args if not isinstance(arg, bool)]
     if count <= 0:
@@ -159,10 +187,7 @@ def at_least(count: int, args: Sequence[Expr]) -> Expr:
         return All(tuple(left)) if len(left) > 1 else left[0]
     if count == 1:
         return Any(tuple(left))
-    ways = 1
-    for i in range(count):
-        ways = ways * (len(left) - i) // (i + 1)
-    if ways > MOST:
+    if comb(len(left), count) > MOST:
         return Least(count, tuple(left))
     return some(every(chosen) for chosen in combinations(left, count))
 

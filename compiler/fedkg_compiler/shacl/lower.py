@@ -1,7 +1,4 @@
-"""Conditions on the table become bank rows: one row for each focus node and conjunct, together where they are of one form.
-
-Letter: R rows.
-"""
+"""Conditions on the table become bank rows: one row for each focus node and conjunct, together where they are of one form."""
 
 from __future__ import annotations
 
@@ -53,6 +50,8 @@ from fedkg_compiler.shacl.logic import (
     Refused,
     Whole,
     every,
+    given,
+    guarded,
     negate,
     some,
 )
@@ -112,9 +111,11 @@ def conjuncts(expr: Expr) -> Iterator[Expr]:
 def required(expr: Expr) -> Expr:
     """A conjunct as a formula that is violated exactly where SHACL says so: the guard goes where a missing value makes it unknown."""
     if isinstance(expr, Guarded):
-        wanted = set(expr.values)
-        if all(wanted <= read for read in _reads(expr.arg)):
-            return _plain(expr.arg)
+        wanted = frozenset(expr.values)
+        inner = given(expr.arg, wanted)
+        if all(wanted <= read for read in _reads(inner)):
+            return _plain(inner)
+        return _plain(guarded(expr.values, inner))
     return _plain(expr)
 
 
@@ -136,6 +137,7 @@ def _reads(expr: Expr) -> Iterator[set[Observed]]:
             for arg in expr.args:
                 yield from _reads(arg)
         case Guarded():
+            yield set()
             yield from _reads(expr.arg)
         case _:
             assert_never(expr)
@@ -242,7 +244,7 @@ class Writer:
     def _beside(self, expr: Beside, draft: Draft, units: set[str]) -> Code:
         left, right = expr.left, expr.right
         if isinstance(left, Observed) and isinstance(right, Observed):
-            one, other = self._two(left, right, draft)
+            one, other = self._two(left, right, draft, alike=expr.alike)
         elif isinstance(left, Observed) and isinstance(right, Number):
             one = self._slot(left, draft)
             other = ("param", draft.param(self._converted(right, left)))
@@ -272,9 +274,11 @@ class Writer:
         self._must_agree(unit, stored, value)
         return conversion(unit, stored).one(number.value)
 
-    def _two(self, left: Observed, right: Observed, draft: Draft) -> tuple[Code, Code]:
+    def _two(self, left: Observed, right: Observed, draft: Draft, *, alike: bool) -> tuple[Code, Code]:
         one, other, book = left.place.stored, right.place.stored, self.sources.book
         codes = self._slot(left, draft), self._slot(right, draft)
+        if alike and (one is None or other is None):
+            return codes
         if one is None and other is None:
             book.compare_bare([np.array([left.place.column]), np.array([right.place.column])], self.span)
             return codes
@@ -320,10 +324,9 @@ def _observed(expr: Expr) -> Iterator[Observed]:
 
 def bound_rows(record: RuleRecord, pieces: Iterable[Piece], sources: Sources) -> list[BoundRows]:
     """The pieces of one rule as bank rows, one part for each form and unit."""
-    groups: dict[tuple[Code, str], list[Piece]] = {}
+    groups, parts = dict[tuple[Code, str], list[Piece]](), []
     for piece in pieces:
         groups.setdefault((piece.code, piece.unit), []).append(piece)
-    parts = []
     for (code, unit), members in groups.items():
         rows = Rows(len(members))
         _fill(rows, [piece.draft for piece in members])

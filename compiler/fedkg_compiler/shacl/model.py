@@ -80,6 +80,7 @@ class Constraint:
         node: the value as it stands in the shapes graph (a list's head).
         count: of ``qualifiedMinCount`` and ``qualifiedMaxCount``. flags: of ``pattern``.
         disjoint: of qualified shapes. custom: it comes from a `sh:ConstraintComponent`.
+        message, deactivated: of ``sparql``, whose constraints say them of themselves.
     """
 
     name: str
@@ -90,6 +91,13 @@ class Constraint:
     flags: str = ""
     disjoint: bool = False
     custom: bool = False
+    message: str = ""
+    deactivated: bool = False
+
+    @property
+    def is_query(self) -> bool:
+        """Whether a SPARQL query decides it."""
+        return self.custom or self.name == "sparql"
 
 
 SHAPE_VALUED = frozenset({"and", "or", "xone", "not", "node", "property", "qualifiedMinCount", "qualifiedMaxCount"})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from rdflib import RDFS, XSD, BNode, Literal, URIRef
+from rdflib import OWL, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.units.text import UnitProblem, parse_unit
@@ -22,10 +23,12 @@ from fedkg_compiler.ontology.standard import XSD as XSD_SPACE
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.logic import Observed
-from fedkg_compiler.shacl.model import SHAPE_VALUED, Constraint, Path, Sequence, ShapesFile, Step
+from fedkg_compiler.shacl.model import SHAPE_VALUED, Alternative, Constraint, Inverse, Path, Repeat, Sequence, Shape, ShapesFile, Step
+from fedkg_compiler.shacl.parameters import items
 
 KEY_COLUMN = URIRef(FKG + "keyColumn")
 COLUMN, DATATYPE, DATATYPES = URIRef(FKG + "column"), URIRef(FKG + "datatype"), URIRef(FKG + "datatypeColumn")
+CATEGORY, CATEGORY_OF = URIRef(FKG + "category"), URIRef(FKG + "categoryOf")
 PASSING = frozenset(
     URIRef(iri) for iri in (QUDT + "numericValue", QUDT + "value", SOSA + "hasSimpleResult", SOSA + "hasResult", SOSA + "madeObservation")
 )
@@ -52,6 +55,7 @@ class Row:
 
 ROW = Row()
 Value = Node | Observed | Row
+V = TypeVar("V", bound=Value)
 
 
 class Observer:
@@ -66,6 +70,9 @@ class Observer:
         """Properties that lead to blank nodes with a column: ``plant:Z1 plant:heat [ fkg:column "h1" ]``."""
         self._signals: dict[URIRef, DeclaredSignal | None] = {}
         self._found: dict[tuple[URIRef, Node | Row], tuple[Observed, ...]] = {}
+        self._untold: dict[Observed, Observed] = {}
+        self._categories: dict[URIRef, tuple[Node, ...]] = {}
+        self._properties: tuple[URIRef, ...] | None = None
 
     def is_observed(self, predicate: URIRef) -> bool:
         """Whether the table has a property's values."""
@@ -83,21 +90,51 @@ class Observer:
             self._found[key] = tuple(self._values(predicate, focus))
         return self._found[key]
 
+    def properties(self) -> tuple[URIRef, ...]:
+        """All observed properties, sorted."""
+        if self._properties is None:
+            graph = self.data.graph
+            declared = {URIRef(signal.property) for signal in self.sources.names.signals.values() if signal.property}
+            stated = {*graph.subjects(COLUMN, None), *graph.objects(None, URIRef(SOSA + "observes")), *self.attached}
+            found = declared | {node for node in stated if isinstance(node, URIRef)}
+            self._properties = tuple(sorted(node for node in found if self.is_observed(node)))
+        return self._properties
+
+    def categories(self, predicate: URIRef) -> tuple[Node, ...] | None:
+        """The values that an observed property may have, sorted: those of `fkg:category`, else the members of its `rdfs:range`.
+
+        None where neither says any.
+        """
+        if predicate not in self._categories:
+            graph = self.data.graph
+            found = set(graph.objects(predicate, CATEGORY))
+            if not found:
+                ranges = [kind for kind in graph.objects(predicate, RDFS.range) if kind not in (RDFS.Resource, OWL.Thing)]
+                found = {node for kind in ranges for node in (*self.data.members(kind), *self._one_of(kind))}
+            self._categories[predicate] = tuple(sorted((node for node in found if not isinstance(node, BNode)), key=str))
+        return self._categories[predicate] or None
+
+    def _one_of(self, kind: Node) -> tuple[Node, ...]:
+        head = self.data.graph.value(kind, OWL.oneOf)
+        return () if head is None else items(self.data.graph, head) or ()
+
     def keyed(self) -> list[Node]:
         """The entities that table rows, or columns of their own, are about, sorted."""
         graph = self.data.graph
         named = set(graph.subjects(KEY_COLUMN, None))
         members = {node for kind in named for node in self.data.members(kind)}
+        named = {node for node in named if not self.data.members(node)}  # a class names its members' column
         hosts = set(graph.objects(None, URIRef(SOSA + "isHostedBy")))
         return sorted(named | members | hosts, key=str)
 
-    def of_sensor(self, node: Node) -> tuple[Observed, ...]:
-        """The value of a sensor, or of any node with a column of its own."""
+    def of_sensor(self, node: Node, via: URIRef) -> tuple[Observed, ...]:
+        """The value of a sensor, or of any node with a column of its own, to which the property `via` leads."""
         header = self.data.graph.value(node, COLUMN)
         host = self.data.graph.value(node, URIRef(SOSA + "isHostedBy"))
         seen = self.data.graph.value(node, URIRef(SOSA + "observes"))
         if isinstance(seen, URIRef) and host is not None and self.is_observed(seen):
-            return self.values(seen, host)
+            found = self.values(seen, host)
+            return tuple(self.compared(value) for value in found) if via in self._numbers else found
         if not isinstance(header, Literal):
             return ()
         unit = self.data.graph.value(node, URIRef(QUDT + "unit")) or self.data.graph.value(node, URIRef(QUDT + "hasUnit"))
@@ -142,10 +179,10 @@ class Observer:
     def _described(self, predicate: URIRef, signal: DeclaredSignal, place: Place) -> Observed:
         datatype = str(self.data.graph.value(predicate, DATATYPE) or "")
         header = self.data.graph.value(predicate, DATATYPES)
-        plain = signal.unit is None and signal.span is None and signal.role == "input"
+        plain = signal.unit is None and place.stored is None and signal.span is None and signal.role == "input"
         told = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
-        asked = predicate in self._texts or predicate not in self._numbers  # more than whether it is there
-        is_text = plain and (told or (asked and not datatype and header is None))
+        told = told or (predicate, CATEGORY, None) in self.data.graph
+        is_text = plain and (told or (predicate not in self._numbers and not datatype and header is None))
         datatype = "" if header is not None else datatype
         datatypes = None
         if isinstance(header, Literal):
@@ -155,7 +192,14 @@ class Observer:
             return Observed(property=str(predicate), place=place, datatype=datatype, datatypes=datatypes)
         entry = self.sources.book.columns[place.column]
         column = self.sources.book.column(BookColumn(name=entry.name, source=entry.source, type="category"))
-        return Observed(property=str(predicate), place=replace(place, column=column), kind="text", datatype=datatype, datatypes=datatypes)
+        text = Observed(property=str(predicate), place=replace(place, column=column), kind="text", datatype=datatype, datatypes=datatypes)
+        if not told and predicate not in self._texts and self.categories(predicate) is None:
+            self._untold[text] = Observed(property=str(predicate), place=place)
+        return text
+
+    def compared(self, value: V) -> V | Observed:
+        """A value as it is compared with another: a number, where nothing tells what stands in its column."""
+        return self._untold.get(value, value) if isinstance(value, Observed) else value
 
     def _column_place(self, header: str, name: str, unit_text: str) -> Place | None:
         unit = parse_unit(unit_text) if unit_text else None
@@ -167,52 +211,38 @@ class Observer:
 
 
 def read_as(shapes: ShapesFile) -> tuple[frozenset[URIRef], frozenset[URIRef]]:
-    """The properties that shapes compare with numbers, and those that they compare with texts alone: these are read as categories."""
+    """The properties that shapes compare with numbers, and those that they compare with texts alone."""
     texts: set[URIRef] = set()
     numbers: set[URIRef] = set()
     for shape in shapes.shapes.values():
-        last = None if shape.path is None else _last(shape.path)
-        for constraint in shape.constraints if last is not None else ():
-            assert last is not None
-            values = constraint.values
-            match constraint.name:
-                case "minInclusive" | "minExclusive" | "maxInclusive" | "maxExclusive":
-                    numbers.add(last)
-                case "lessThan" | "lessThanOrEquals" | "equals" | "disjoint":
-                    numbers |= {last, *(value for value in values if isinstance(value, URIRef))}
-                case "in" | "hasValue":
-                    (texts if all(not is_number(value) for value in values) else numbers).add(last)
-                case "datatype":
-                    (numbers if str(values[0]) in NUMBERS or values[0] == XSD.boolean else texts).add(last)
-                case "pattern" | "minLength" | "maxLength" | "languageIn" | "uniqueLang":
-                    texts.add(last)
-    numbers |= _nested_numbers(shapes)
+        last = set() if shape.path is None else set(_last(shape.path))
+        for constraint in shape.constraints if last else ():
+            if constraint.name in ("lessThan", "lessThanOrEquals", "equals", "disjoint"):
+                numbers |= last | {value for value in constraint.values if isinstance(value, URIRef)}
+            elif constraint.name == "datatype" and constraint.values[0] == XSD.boolean:
+                numbers |= last
+        for constraint in _said(shapes, shape) if last else ():
+            if constraint.name in ("minInclusive", "minExclusive", "maxInclusive", "maxExclusive"):
+                numbers |= last
+            elif constraint.name in ("in", "hasValue"):
+                numbers |= last if any(is_number(value) for value in constraint.values) else set()
+                texts |= last
+            elif constraint.name == "datatype" and constraint.values[0] != XSD.boolean:
+                (numbers if str(constraint.values[0]) in NUMBERS else texts).update(last)
+            elif constraint.name in ("pattern", "minLength", "maxLength", "languageIn", "uniqueLang"):
+                texts |= last
     return frozenset(numbers), frozenset(texts - numbers)
 
 
-def _nested_numbers(shapes: ShapesFile) -> set[URIRef]:
-    """The properties whose values are held against a node shape with bounds: ``sh:path p ; sh:or ( [ sh:minInclusive 5 ] ... )``."""
-    found = set()
-    for shape in shapes.shapes.values():
-        last = None if shape.path is None else _last(shape.path)
-        waiting = [node for item in shape.constraints if item.name in SHAPE_VALUED for node in item.values] if last is not None else []
-        seen = set(waiting)
-        while waiting:
-            inner = shapes.shapes.get(waiting.pop())
-            if inner is None or inner.path is not None:
-                continue
-            if last is not None and any(_asks_number(item) for item in inner.constraints):
-                found.add(last)
-            more = {node for item in inner.constraints if item.name in SHAPE_VALUED for node in item.values} - seen
-            seen |= more
-            waiting += more
-    return found
-
-
-def _asks_number(item: Constraint) -> bool:
-    if item.name == "datatype":
-        return str(item.values[0]) in NUMBERS
-    return item.name in ("minInclusive", "minExclusive", "maxInclusive", "maxExclusive") or any(is_number(value) for value in item.values)
+def _said(shapes: ShapesFile, shape: Shape) -> Iterator[Constraint]:
+    """What is said of a property shape's value nodes, in node shapes inside it too: ``sh:path p ; sh:or ( [ sh:minInclusive 5 ] ... )``."""
+    waiting, seen = [shape], {shape.node}
+    while waiting:
+        constraints = waiting.pop().constraints
+        yield from constraints
+        nodes = [node for item in constraints if item.name in SHAPE_VALUED for node in item.values if node not in seen]
+        seen.update(nodes)
+        waiting += [inner for node in nodes if (inner := shapes.shapes.get(node)) is not None and inner.path is None]
 
 
 def is_number(value: Node) -> bool:
@@ -220,7 +250,17 @@ def is_number(value: Node) -> bool:
     return isinstance(value, Literal) and not value.ill_typed and (str(value.datatype) in NUMBERS or value.datatype == XSD.boolean)
 
 
-def _last(path: Path) -> URIRef | None:
-    while isinstance(path, Sequence):
-        path = path.paths[-1]
-    return path.property if isinstance(path, Step) else None
+def _last(path: Path) -> Iterator[URIRef]:
+    """The properties that a path may end with."""
+    match path:
+        case Step():
+            yield path.property
+        case Sequence():
+            yield from _last(path.paths[-1])
+        case Alternative():
+            for part in path.paths:
+                yield from _last(part)
+        case Repeat():
+            yield from _last(path.path)
+        case Inverse():
+            return

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from rdflib import RDF, RDFS, BNode, Graph, Literal, Namespace, URIRef
+from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, Namespace, URIRef
 from rdflib.term import Node
 
 from fedkg_compiler.ontology.reading import read_file
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 SH = Namespace("http://www.w3.org/ns/shacl#")
 _SINGLE: tuple[str, ...] = (
     *("class", "datatype", "nodeKind", "minCount", "maxCount", "minExclusive", "minInclusive", "maxExclusive", "maxInclusive"),
-    *("minLength", "maxLength", "equals", "disjoint", "lessThan", "lessThanOrEquals", "hasValue", "not", "node", "property", "sparql"),
+    *("minLength", "maxLength", "equals", "disjoint", "lessThan", "lessThanOrEquals", "hasValue", "not", "node", "property"),
+    *("expression", "js"),
 )
 _LISTS = ("languageIn", "and", "or", "xone", "in")
-_ASIDE = frozenset({"flags", "ignoredProperties", "qualifiedValueShape", "qualifiedValueShapesDisjoint"})
 _SEVERITIES: dict[Node, Severity] = {SH.Violation: "violation", SH.Warning: "warning", SH.Info: "info"}
 _TARGETS = {"targetClass": "class", "targetNode": "node", "targetSubjectsOf": "subjects", "targetObjectsOf": "objects"}
 _KINDS = frozenset({"temporal", "causal", "capacity", "physical", "other"})
@@ -48,11 +48,6 @@ def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ..
     for triple in Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID):
         graph.add(triple)
     return _Reader(graph, document.text, dict(document.prefixes)).file(str(path), document.sha256), problems
-
-
-def shapes_of(graph: Graph, name: str = "", sha256: str = "") -> ShapesFile:
-    """The shapes of a graph in memory."""
-    return _Reader(graph, "", {}).file(name, sha256)
 
 
 class _Reader:
@@ -113,7 +108,7 @@ class _Reader:
 
     def _is_parameter(self, predicate: URIRef) -> bool:
         name = predicate[len(str(SH)) :]
-        return name in (*_SINGLE, *_LISTS, "pattern", "closed", "uniqueLang", "qualifiedValueShape")
+        return name in (*_SINGLE, *_LISTS, "sparql", "pattern", "closed", "uniqueLang", "qualifiedValueShape")
 
     def _is_no_shape(self, node: Node) -> bool:
         """Whether a subject of SHACL parameters is something else: a parameter of a component, a SPARQL constraint, a test's result."""
@@ -203,6 +198,9 @@ class _Reader:
         for name in _SINGLE:
             for value in _sorted(graph.objects(node, SH[name])):
                 yield Constraint(name, SH[name], (value,), value)
+        for value in _sorted(graph.objects(node, SH.sparql)):
+            message, off = _text(graph.objects(value, SH.message)), _true(graph.value(value, SH.deactivated))
+            yield Constraint("sparql", SH.sparql, (value,), value, message=message, deactivated=off)
         for name in _LISTS:
             for head in _sorted(graph.objects(node, SH[name])):
                 yield Constraint(name, SH[name], self._items(node, name, head), head)
@@ -262,7 +260,7 @@ class _Reader:
             for value in _sorted(graph.objects(node, SH[name])):
                 yield Target(kind, value)  # type: ignore[arg-type]  # the dict's values are the kinds
         kinds = set(graph.objects(node, RDF.type))
-        is_class = RDFS.Class in kinds or URIRef("http://www.w3.org/2002/07/owl#Class") in kinds
+        is_class = RDFS.Class in kinds or OWL.Class in kinds
         if is_class and (SH.NodeShape in kinds or SH.PropertyShape in kinds):
             yield Target("class", node)
         for target in _sorted(graph.objects(node, SH.target)):
@@ -284,17 +282,20 @@ class _Reader:
                 value = graph.value(target, path) if path is not None else None
                 if path is not None and isinstance(value, URIRef | Literal):
                     text = re.sub(rf"[$?]{re.escape(local_name(str(path)))}\b", value.n3().replace("\\", r"\\"), text)
-        return Target("sparql", target, self.prefixes_of(owner) + text)
+        prefixes = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in sorted(declared_prefixes(graph, owner).items()))
+        return Target("sparql", target, prefixes + text)
 
-    def prefixes_of(self, node: Node) -> str:
-        """What `sh:prefixes` declares, as SPARQL."""
-        lines = []
-        for ontology in self.graph.objects(node, SH.prefixes):
-            for declaration in self.graph.objects(ontology, SH.declare):
-                prefix, namespace = self.graph.value(declaration, SH.prefix), self.graph.value(declaration, SH.namespace)
+
+def declared_prefixes(graph: Graph, node: Node) -> dict[str, str]:
+    """The prefixes of a query: what `sh:prefixes` names, and what that imports, declares (SHACL, section 5.2.1)."""
+    found: dict[str, str] = {}
+    for ontology in graph.objects(node, SH.prefixes):
+        for place in _sorted({node for node in graph.transitive_objects(ontology, OWL.imports) if node is not None}):
+            for declaration in _sorted(graph.objects(place, SH.declare)):
+                prefix, namespace = graph.value(declaration, SH.prefix), graph.value(declaration, SH.namespace)
                 if prefix is not None and namespace is not None:
-                    lines.append(f"PREFIX {prefix}: <{namespace}>\n")
-        return "".join(sorted(lines))
+                    found.setdefault(str(prefix), str(namespace))
+    return found
 
 
 def _sorted(nodes: Iterable[Node]) -> Sequence[Node]:

@@ -15,9 +15,14 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl import holds_shapes, quiet
-from fedkg_compiler.shacl.columns import Subjects, class_table, read_subjects, rows_statement
+from fedkg_compiler.shacl.columns import ClassTable, class_table, read_subjects, rows_statement
 from fedkg_compiler.shacl.model import ShapesFile, Step
 from fedkg_compiler.shacl.read import read_shapes
+
+_OF_TEXTS = frozenset(
+    {"pattern", "minLength", "maxLength", "languageIn", "uniqueLang", "class", "equals", "disjoint", "lessThan", "lessThanOrEquals"}
+)
+"""Components for which it counts what the texts of a property are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,8 @@ def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
     """The rules and shapes in `paths`, compiled for the nodes of the RDF file `data` as table rows."""
     with quiet():
         files = [shapes for path in paths if holds_shapes(path) and (shapes := read_shapes(path)[0]) is not None]
-    found, problems = read_subjects(data, sorted(_properties(files)), _datatypes(files))
+    asked = {constraint.name for file in files for shape in file.shapes.values() for constraint in shape.constraints}
+    found, problems = read_subjects(data, sorted(_properties(files)), _datatypes(files), others="closed" in asked)
     if found is None:
         return ReadRows(parts=(), diagnostics=problems)
     also = _subclasses(files)
@@ -43,24 +49,23 @@ def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
         if not rows.size:
             diagnostics.append(report("FKG321", point(str(data)), f"{data.name} has no {local_name(kind)}", severity="info"))
             continue
-        pack, table, said = _one(paths, data, found, kind, rows)
+        pack, table, said = _one(paths, data, class_table(found, kind, rows, data.name, categories=bool(asked & _OF_TEXTS)))
         diagnostics += [item for item in said if item not in diagnostics]
         if pack is not None:
             parts.append((kind, pack, table))
     return ReadRows(parts=tuple(parts), diagnostics=tuple(diagnostics))
 
 
-def _one(paths: Sequence[Path], data: Path, found: Subjects, kind: str, rows: object) -> tuple[Pack | None, Table, list[Diagnostic]]:
+def _one(paths: Sequence[Path], data: Path, part: ClassTable) -> tuple[Pack | None, Table, list[Diagnostic]]:
     from fedkg_compiler.driver import compile_rules
 
-    part = class_table(found, kind, rows, data.name)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
         columns = Path(folder) / f"{data.stem}.columns.ttl"
         columns.write_text(part.turtle, encoding="utf-8")
-        compilation = compile_rules(paths, text=rows_statement(kind), graphs=[columns])
+        compilation = compile_rules(paths, text=rows_statement(part.kind), graphs=[columns])
     said = list(compilation.diagnostics)
     for iri in part.left_out:
-        message = f"`{local_name(iri)}` has too many values, or values of too many kinds, at one {local_name(kind)} for columns"
+        message = f"`{local_name(iri)}` has too many values, or values of too many kinds, at one {local_name(part.kind)} for columns"
         said.append(report("FKG322", point(str(data)), message, help="check what reads it with pySHACL", severity="warning"))
     return compilation.pack, part.table, said
 

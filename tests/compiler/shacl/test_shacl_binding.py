@@ -179,12 +179,52 @@ def test_every_component_has_exactly_one_place(folder: Path) -> None:
     }
     assert len(placements) == 8
     lines = placement_lines(pack_of(compiled(folder, f"{pump(body)}\n{off}\n{alone}")))
-    assert [line.partition(":")[2].split(":")[0].strip() for line in lines if line] == [
+    assert [line.partition(":")[2].strip() for line in lines if line and not line.startswith(" ")] == [
         "1 part decided on the graph",
         "2 parts off",
         "1 part not checked",
         "4 parts checked on data",
     ]
+    told = [line.strip() for line in lines if line.startswith(" ")]
+    assert [line.partition(": ")[0] for line in told if not line.startswith("shape_")] == [
+        "S.pressure.datatype",
+        "Off.nodeKind",
+        "Alone.nodeKind",
+        "S.pressure.pattern",
+        "S.pressure.minInclusive",
+        "S.or",
+    ]
+    assert "Off.nodeKind: the shape is deactivated" in told
+
+
+def test_many_parts_are_listed_when_they_are_asked_for(folder: Path) -> None:
+    shapes = "\n".join(
+        f"plant:S{i} a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:serial ; sh:minLength 1 ] ."
+        for i in range(50)
+    )
+    pack = pack_of(compiled(folder, shapes))
+    assert placement_lines(pack) == ["", "shapes.ttl: 50 parts decided on the graph, such as S0.serial.minLength (--parts lists each)"]
+    told = placement_lines(pack, every=True)
+    assert told[1] == "shapes.ttl: 50 parts decided on the graph"
+    assert sorted(told[2:]) == sorted(f"  S{i}.serial.minLength" for i in range(50))
+
+
+@pytest.mark.parametrize("names", ["ABC", "CBA"])
+def test_a_part_inside_another_is_told_of_its_own_shape(folder: Path, names: str) -> None:
+    first, second, third = tuple(names)
+    shapes = "\n".join(
+        f"plant:{name} a sh:NodeShape ; sh:targetClass plant:Pump ; sh:or ( [ sh:{kind} {value} ] [ sh:node plant:{other} ] ) ."
+        for name, other, kind, value in (
+            (first, second, "nodeKind", "sh:IRI"),
+            (second, third, "class", "plant:Pump"),
+            (third, first, "pattern", '"P"'),
+        )
+    )
+    placements = pack_of(compiled(folder, shapes)).manifest.placements
+    reasons = {
+        item.part.rpartition(".")[2]: item.reason for item in placements if item.part.startswith("shape_") and "node" not in item.part[-4:]
+    }
+    assert reasons == {"nodeKind": f"part of {first}.or", "class": f"part of {second}.or", "pattern": f"part of {third}.or"}
 
 
 def test_targets_by_query_and_by_property(folder: Path) -> None:

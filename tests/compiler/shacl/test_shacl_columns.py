@@ -15,6 +15,7 @@ from fedkg_compiler.shacl.columns import FOCUS, class_table, read_subjects
 
 HEAD = """@prefix ex: <http://ex/> .
 @prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
 @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
 """
 SHAPES = """
@@ -36,13 +37,30 @@ ex:other a ex:Else ; ex:a 99.0e0 .
 ex:Sub <http://www.w3.org/2000/01/rdf-schema#subClassOf> ex:Node .
 """
 
+TEXTS = """
+ex:S a sh:NodeShape ; sh:targetClass ex:Node ; sh:closed true ; sh:ignoredProperties ( rdf:type ex:e ) ;
+  sh:property [ sh:path ex:a ; sh:pattern "^A" ; sh:minLength 2 ; sh:maxLength 3 ; sh:languageIn ( "en" ) ; sh:uniqueLang true ] ;
+  sh:property [ sh:path ex:b ; sh:class ex:Node ; sh:pattern "n[12]$" ; sh:not [ sh:class ex:Sub ] ] ;
+  sh:property [ sh:path ex:c ; sh:lessThan ex:d ; sh:disjoint ex:d ; sh:minInclusive "2020-01-01"^^xsd:date ; sh:datatype xsd:date ] ;
+  sh:property [ sh:path ex:d ; sh:equals ex:c ] .
+"""
+TEXT_DATA = """
+ex:n1 a ex:Node ; ex:a "Abc"@en , "Abd"@en ; ex:b ex:n2 ; ex:c "2020-02-01"^^xsd:date ; ex:d "2020-03-01"^^xsd:date .
+ex:n2 a ex:Node ; ex:a "A"@de , "bcde"@en ; ex:b ex:n3 ; ex:c "2019-02-01"^^xsd:date ; ex:d "2019-02-01"^^xsd:date ; ex:e 1 .
+ex:n3 a ex:Sub ; ex:b ex:other ; ex:c "2021-02-01"^^xsd:date ; ex:d "2020-03-01"^^xsd:date ; ex:f 1 .
+ex:n4 a ex:Node ; ex:a "Ab"@en ; ex:d "2020-03-01"^^xsd:date ; ex:f "x" ; ex:g ex:n1 .
+ex:n5 a ex:Node .
+ex:other a ex:Else ; ex:h 99.0e0 .
+ex:Sub <http://www.w3.org/2000/01/rdf-schema#subClassOf> ex:Node .
+"""
 
-def write(folder: Path, suffix: str) -> tuple[Path, Path]:
+
+def write(folder: Path, suffix: str, shape: str = SHAPES, facts: str = DATA) -> tuple[Path, Path]:
     from rdflib import Graph
 
     shapes, data = folder / "shapes.ttl", folder / f"data{suffix}"
-    shapes.write_text(HEAD + SHAPES, encoding="utf-8")
-    graph = Graph().parse(data=HEAD + DATA, format="turtle")
+    shapes.write_text(HEAD + shape, encoding="utf-8")
+    graph = Graph().parse(data=HEAD + facts, format="turtle")
     data.write_text(graph.serialize(format="nt" if suffix == ".nt" else "turtle"), encoding="utf-8")
     return shapes, data
 
@@ -57,21 +75,22 @@ def by_pyshacl(shapes: Path, data: Path) -> set[tuple[str, str, str]]:
     found = set()
     for result in report.objects(None, sh.result):
         name = str(report.value(result, sh.sourceConstraintComponent)).rsplit("#", 1)[1].removesuffix("ConstraintComponent")
-        path = str(report.value(result, sh.resultPath)).rsplit("/", 1)[1]
+        path = "" if name == "Closed" else str(report.value(result, sh.resultPath)).rsplit("/", 1)[1]
         found.add((str(report.value(result, sh.focusNode)), path, name[0].lower() + name[1:]))
     return found
 
 
 @pytest.mark.parametrize("suffix", [".nt", ".ttl"])
-def test_the_results_are_those_of_pyshacl(tmp_path: Path, suffix: str) -> None:
-    shapes, data = write(tmp_path, suffix)
+@pytest.mark.parametrize(("shape", "facts"), [(SHAPES, DATA), (TEXTS, TEXT_DATA)])
+def test_the_results_are_those_of_pyshacl(tmp_path: Path, suffix: str, shape: str, facts: str) -> None:
+    shapes, data = write(tmp_path, suffix, shape, facts)
     assert is_rdf_data([shapes], data)
     parts, diagnostics = compile_for_rdf([shapes], data)
     assert not [item for item in diagnostics if item.severity == "warning" and item.code.startswith("FKG3")], diagnostics
     [(kind, pack, table)] = parts
     assert kind == "http://ex/Node"
     found, focus = violations(pack, table), table.texts(FOCUS)
-    names = [tuple(rule.name.split(".")[1:3]) for rule in pack.manifest.rules]
+    names = [("", *rule.name.split(".")[1:])[-2:] for rule in pack.manifest.rules]
     ours = {(focus[row], *names[rule]) for rule, row in zip(found.rule.tolist(), found.row.tolist(), strict=True)}
     assert ours == by_pyshacl(shapes, data)
     assert len(ours) > 8

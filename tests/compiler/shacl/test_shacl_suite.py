@@ -1,11 +1,11 @@
-"""The W3C SHACL core suite: the expected verdict on the graph and on a table, and the reference's list of which went where."""
+"""The W3C SHACL suite, core and SPARQL: the expected verdict on the graph and on a table, and the reference's list of which went where."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from shacl_suite import BEGIN, END, KNOWN, PAGE, Case, Verdict, cases, run, table_line
+from shacl_suite import BEGIN, END, KNOWN, PAGE, PARTS, Case, Verdict, cases, run, table_line
 from shared import needs_shared
 
 pytestmark = [needs_shared, pytest.mark.slow]
@@ -14,11 +14,11 @@ pytestmark = [needs_shared, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Case, Verdict, Verdict]]:
     folder: Path = tmp_path_factory.mktemp("suite")
-    return [(case, *run(case, folder)) for case in cases()]
+    return [(case, *run(case, folder)) for part in PARTS for case in cases(part)]
 
 
 def test_every_verdict_is_the_expected_one(verdicts: list[tuple[Case, Verdict, Verdict]]) -> None:
-    assert len(verdicts) == 98
+    assert len(verdicts) == 98 + 23
     wrong = {case.name for case, graph, _ in verdicts if graph.conforms != case.conforms}
     assert wrong == set(KNOWN)
     assert {case.name for case, _, table in verdicts if table.conforms not in (None, case.conforms)} <= set(KNOWN)
@@ -27,4 +27,4 @@ def test_every_verdict_is_the_expected_one(verdicts: list[tuple[Case, Verdict, V
 def test_the_reference_lists_where_each_went(verdicts: list[tuple[Case, Verdict, Verdict]]) -> None:
     listed = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
     assert listed.strip().splitlines()[2:] == [table_line(case, graph, table) for case, graph, table in verdicts]
-    assert listed.count("rows of a table") >= 26
+    assert listed.count("rows of a table") >= 35
