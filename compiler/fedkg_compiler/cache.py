@@ -15,6 +15,8 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -29,7 +31,6 @@ WORTH = 0.5
 """Seconds that a compilation must take to be kept."""
 MOST = 40
 """Entries that are kept; the oldest go first."""
-_DIAGNOSTICS = TypeAdapter(tuple[Diagnostic, ...])
 
 
 def compile_cached(paths: Sequence[Path], graphs: Sequence[Path], client: str = "") -> Compilation:
@@ -87,10 +88,16 @@ def _kept(entry: Path) -> Compilation | None:
         body = entry.with_suffix(".fkgpack").read_bytes()
         if hashlib.sha256(body).hexdigest() != said["pack"]:
             return None
-        diagnostics = _DIAGNOSTICS.validate_python(said["diagnostics"], strict=False)
+        diagnostics = _form().validate_python(said["diagnostics"], strict=False)
         return Compilation(pack=read_pack(body), diagnostics=diagnostics)
     except (OSError, ValueError, KeyError, TypeError, ValidationError, PackError):
         return None
+
+
+@cache
+def _form() -> TypeAdapter[tuple[Diagnostic, ...]]:
+    """What reads diagnostics from JSON."""
+    return TypeAdapter(tuple[Diagnostic, ...])
 
 
 def _keep(entry: Path, inputs: Inputs, result: Compilation) -> None:
@@ -99,7 +106,7 @@ def _keep(entry: Path, inputs: Inputs, result: Compilation) -> None:
     said = {
         "files": inputs.files,
         "listings": [[folder, pattern, list(names)] for (folder, pattern), names in inputs.listings.items()],
-        "diagnostics": _DIAGNOSTICS.dump_python(result.diagnostics, mode="json"),
+        "diagnostics": [asdict(item) for item in result.diagnostics],
         "pack": hashlib.sha256(body).hexdigest(),
     }
     with suppress(OSError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -20,10 +22,10 @@ from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantify import fresh
 from fedkg_compiler.binding.rule import bind_rule
-from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, read_bytes
 from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statements import bind_statements
@@ -32,12 +34,6 @@ from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre,
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
-
-GRAPH_SUFFIXES = frozenset({".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml"})
-"""Files that are taken as graphs."""
-
-QUERY_SUFFIXES = frozenset({".rq", ".sparql"})
-"""Files that are taken as SPARQL violation queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +46,19 @@ class _Body:
     folder: Path
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Inside, nobody looks for circles of garbage: a compilation makes millions of objects that stay, and hardly a circle among them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_uncollected()
 def compile_rules(
     paths: Sequence[Path] = (),
     *,
@@ -182,7 +191,8 @@ def _compile(
     if reasons is not None:
         from fedkg_compiler.reason.report import reason_about
 
-        reasons += audible(reason_about(pack, names, sources, [*graph_paths, *(body.folder / body.name for body in bodies)]), names)
+        named = [*graph_paths, *(body.folder / body.name for body in bodies)]
+        reasons += audible(reason_about(pack, names, sources, named, outcome.places), names)
     return pack
 
 

@@ -1,4 +1,6 @@
-"""Which files a compilation reads: so that a pack can be kept until one of them changes, and so that somebody can watch them.
+"""Which kinds of files a compilation takes, and which files it reads.
+
+They are known so that a pack can be kept until one of them changes, and so that somebody can watch them.
 
 Readers of the compiler get their bytes through `read_bytes`; whoever wants to know what was read says so with `recording`.
 """
@@ -13,6 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+RULE_SUFFIXES = frozenset({".fkg"})
+"""Rule files."""
+GRAPH_SUFFIXES = frozenset({".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml", ".shacl"})
+"""Files that are taken as graphs, which may hold shapes."""
+QUERY_SUFFIXES = frozenset({".rq", ".sparql"})
+"""Files that are taken as SPARQL violation queries."""
 ABSENT = ""
 """The digest of a file that is not there or cannot be read."""
 

@@ -8,9 +8,11 @@ graph that lies beside it: on another plant's graph their numbers mean nothing.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from fedkg.nearest import did_you_mean
 from fedkg_compiler.binding.names import Names
@@ -18,11 +20,10 @@ from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import find, read_bytes
-from fedkg_compiler.resources import data_folder
+from fedkg_compiler.resources import LIBRARY, data_folder
 from fedkg_compiler.syntax import RuleFile, parse_bytes
 from fedkg_compiler.syntax.tree import Example, Rule, Statement, Use, Word
 
-FOLDER = "rules"
 STORIES = "examples"
 """The folder with whole rule files of the docs, which declare signals of their own and are not for others to use."""
 
@@ -54,7 +55,7 @@ def library_files(files: Sequence[RuleFile], taken: Iterable[Path], problems: Pr
     wanted = [word for file in files for word in _words(file)]
     if not wanted:
         return []
-    root = data_folder(FOLDER)
+    root = data_folder(LIBRARY)
     shelf = _shelf(root)
     seen = {path.resolve() for path in taken}
     found = []
@@ -66,7 +67,7 @@ def library_files(files: Sequence[RuleFile], taken: Iterable[Path], problems: Pr
                 continue
             seen.add(path.resolve())
             body = read_bytes(path)
-            shown = f"{FOLDER}/{shelf[name]}"
+            shown = f"{LIBRARY}/{shelf[name]}"
             tree, said = parse_bytes(body, shown)
             problems.add(said)
             wanted += [replace(inner, span=word.span) for inner in _words(tree)]
@@ -77,15 +78,14 @@ def library_files(files: Sequence[RuleFile], taken: Iterable[Path], problems: Pr
 
 def library_names() -> tuple[str, ...]:
     """What may stand after `use rules`, areas left out: ``isa95.capacity``, sorted."""
-    return tuple(_shelf(data_folder(FOLDER)))
+    return tuple(_shelf(data_folder(LIBRARY)))
 
 
-def library_path(path: Path) -> Path | None:
-    """Where a file lies that diagnostics call ``rules/isa95/capacity.fkg``; None for every other file."""
-    if path.parts[:1] != (FOLDER,) or path.exists():
-        return None
-    inside = data_folder(FOLDER).joinpath(*path.parts[1:])
-    return inside if inside.is_file() else None
+def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
+    """The file with a rule, or a template, of that name, as it stands after `use rules`; None where the library has none."""
+    root = data_folder(LIBRARY)
+    statement = re.compile(rf"^{what}\s+{re.escape(name)}\b", re.MULTILINE)
+    return next((file for file, path in _shelf(root).items() if statement.search(read_bytes(root / path).decode())), None)
 
 
 def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
@@ -105,7 +105,7 @@ def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
     if names.graph_broken:
         return
     for word, missing in unfit.items():
-        example = f"{FOLDER}/{missing[0].split('.')[0]}/{missing[0].split('.')[1]}.fkg"
+        example = f"{LIBRARY}/{missing[0].split('.')[0]}/{missing[0].split('.')[1]}.fkg"
         message = f"nothing in this graph fits {_listed([f'`{name}`' for name in missing])}"
         problems.info("FKG541", word.span, message, f"what the graph must hold stands at the top of {example}")
 

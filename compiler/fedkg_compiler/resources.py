@@ -10,6 +10,9 @@ _PACKAGE = Path(__file__).resolve().parent
 _PLACES = (_PACKAGE / "_data", _PACKAGE.parent.parent)
 """Inside the wheel, then the root of an editable checkout."""
 
+LIBRARY = "rules"
+"""The folder with the rule library, and how its files are called in diagnostics."""
+
 
 def data_folder(name: str) -> Path:
     """Return the folder `name` (``"ontologies"`` or ``"rules"``) of this installation.
@@ -25,3 +28,11 @@ def data_folder(name: str) -> Path:
         expected=" or ".join(str(place / name) for place in _PLACES),
         help="install fedkg again",
     )
+
+
+def library_path(path: Path) -> Path | None:
+    """Where a file lies that diagnostics call ``rules/isa95/capacity.fkg``; None for every other file."""
+    if path.parts[:1] != (LIBRARY,) or path.exists():
+        return None
+    inside = data_folder(LIBRARY).joinpath(*path.parts[1:])
+    return inside if inside.is_file() else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
-from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.syntax import RuleFile
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -187,7 +188,8 @@ def test_the_timeline_is_in_the_contract() -> None:
     assert plain.manifest.contract.kind == "table"
 
 
-def test_mutated_rule_files_never_raise(plant: Path) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(600, marks=pytest.mark.slow)])
+def test_mutated_rule_files_never_raise(plant: Path, count: int) -> None:
     source = PREFIX + SIGNALS + CAPACITY + RISK
     dice = random.Random(7)
     pieces = [
@@ -211,7 +213,7 @@ def test_mutated_rule_files_never_raise(plant: Path) -> None:
         "^2",
         "/",
     ]
-    for _ in range(150):
+    for _ in range(count):
         words = source.split(" ")
         for _ in range(dice.randint(1, 3)):
             at = dice.randrange(len(words))
@@ -236,3 +238,13 @@ def test_each_rule_file_uses_the_graphs_beside_it(tmp_path: Path) -> None:
     compilation = compile_rules(files)
     assert compilation.pack is not None, [problem.message for problem in compilation.diagnostics]
     assert len(compilation.pack.manifest.rules) == 2
+
+
+def test_a_compilation_leaves_the_search_for_garbage_as_it_was() -> None:
+    try:
+        for enabled in (False, True):
+            (gc.enable if enabled else gc.disable)()
+            codes(text=PREFIX + SIGNALS)
+            assert gc.isenabled() is enabled
+    finally:
+        gc.enable()

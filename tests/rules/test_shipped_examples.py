@@ -1,4 +1,4 @@
-"""The rule files that ship: each compiles without a word, and its examples come out as they say."""
+"""The rule files that ship: each compiles without a warning (what cannot be decided is told), and its examples come out as they say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = [path for folder in ("examples", "templates") for path in sorted((RULES 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_file_is_clean_and_its_examples_come_out_as_they_say(path: Path) -> None:
     results, diagnostics = run_examples([path])
-    assert [problem.message for problem in diagnostics] == []
+    assert [problem.message for problem in diagnostics if problem.severity != "info"] == []
     assert results
     assert [one.got for one in results] == [one.expected for one in results]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedkg.tables import Table, is_unknown, looks_like_time, parse_times
+from fedkg.errors import TableError
+from fedkg.tables import Table, is_unknown, looks_like_time
 from fedkg_compiler.authoring.from_data import rules_from_data
 from fedkg_compiler.authoring.from_sheet import rules_from_sheet
 from fedkg_compiler.authoring.wording import quoted, remark
@@ -50,7 +51,10 @@ def _timeline(table: Table, time: str | None) -> list[str]:
     """The timeline statement, where there is a column of times."""
     if time is None:
         return []
-    step = _step(parse_times(table.texts(time)))
+    try:
+        step = _step(table.times(time)[0])
+    except TableError as error:  # the order of day and month is not for us to choose
+        return [f"timeline time column {quoted(time)}", f"# No step is found: {remark(error.message)}. {remark(error.help)}"]
     return [f"timeline time column {quoted(time)}" + (f" step {step}" if step else "")]
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.diagnostics.record import Diagnostic, Fix
-from fedkg_compiler.driver import GRAPH_SUFFIXES, compile_rules
-from fedkg_compiler.inputs import instead
+from fedkg_compiler.driver import compile_rules
+from fedkg_compiler.inputs import GRAPH_SUFFIXES, instead
 from fedkg_compiler.syntax.text import decode
 
 MAX_ROUNDS = 20
 _ONE_BY_ONE = 40
+_AHEAD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,25 +70,29 @@ class _Mending:
         for item in wanted[:_ONE_BY_ONE] if len(wanted) > 1 else ():
             still = next((now for now in self.diagnostics if now.code == item.code and now.fix == item.fix), None)
             taken = (still is not None and self._try([still])) or taken
-        self.refused |= {item.fix for item in wanted if item.fix is not None}
+        self.refused = set() if taken else {item.fix for item in wanted if item.fix is not None}  # what did harm may do none now
         return taken
 
     def _try(self, wanted: Sequence[Diagnostic]) -> bool:
-        """Put fixes in where no file has more errors afterwards; whether anything changed."""
-        texts, done = dict(self.texts), []
-        for path, text in self.texts.items():
-            here = {item.fix: item for item in wanted if item.span.file == str(path) and item.fix is not None}
-            texts[path], put = put_in(text, here)
-            done += [here[fix] for fix in put]
-        if texts == self.texts:
-            return False
-        diagnostics = self._look(texts)
-        was, now = _errors(self.diagnostics), _errors(diagnostics)
-        if any(now[file] > was[file] for file in now):
-            return False
-        self.texts, self.diagnostics = texts, diagnostics
-        self.fixed += done
-        return True
+        """Put fixes in where no file has more errors afterwards, with the fixes of what then shows; whether anything changed."""
+        was = _errors(self.diagnostics)
+        texts, done = dict(self.texts), list[Diagnostic]()
+        for _ in range(_AHEAD):
+            before = dict(texts)
+            for path, text in before.items():
+                here = {item.fix: item for item in wanted if item.span.file == str(path) and item.fix is not None}
+                texts[path], put = put_in(text, here)
+                done += [here[fix] for fix in put]
+            if texts == before:
+                return False
+            diagnostics = self._look(texts)
+            now = _errors(diagnostics)
+            if all(now[file] <= was[file] for file in now):
+                self.texts, self.diagnostics = texts, diagnostics
+                self.fixed += done
+                return True
+            wanted = [item for item in diagnostics if item.fix is not None and item.fix not in self.refused]
+        return False
 
     def _look(self, texts: Mapping[Path, str]) -> tuple[Diagnostic, ...]:
         with _standing_in(texts):

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Negate, Power, Product, Quotient, Sum, Term
+from fedkg.pack import Negate, Power, Product, Quotient, Slot, Sum, Term, everywhere
 from fedkg.units.text import MAX_EXPONENT
 from fedkg.units.unit import (
     ENERGY,
@@ -41,12 +41,7 @@ def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
     if value.unit is None:
         if isinstance(value, Moving):
             if not value.bare:
-                scope.problems.error(
-                    "FKG238",
-                    value.span,
-                    f"this is calculated from columns whose units nobody tells, and cannot be set beside `{unit.text}`",
-                    "declare the signals: signal torque in N.m",
-                )
+                _complain_of_no_unit(value, unit, scope)
             scope.book.tell_unit(value.bare, unit, value.span, scope.problems)
             return replace(value, unit=unit, bare=())
         if unit.derived and np.any(value.values != 0):
@@ -68,6 +63,23 @@ def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
     if change.shift:
         term = join_sum(term, scope.rows.param(np.array(float(change.shift))))
     return replace(value, term=term, unit=unit, plain=False)
+
+
+def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
+    """A number that is calculated from columns without units stands beside something that has one."""
+    root = scope.rows.root
+    tables = {table.rows.number: table.rows for table in root.members} | {root.number: root}
+    read = [tables[table].slots[part.index] for table, part in everywhere(value.term, scope.rows.number) if isinstance(part, Slot)]
+    columns = [scope.book.columns[column] for column in dict.fromkeys(column for slot in read for column in slot.columns.tolist())]
+    names = [column.name for column in columns if column.unit is None]
+    source = " and ".join(f"`{name}`" for name in names) if 0 < len(names) < 4 else "columns"
+    beside = f"something in `{unit.text}`" if unit.text else "a number without a dimension"
+    message = f"this is calculated from {source}, whose unit nobody tells, and cannot be set beside {beside}"
+    if unit.text or not names:
+        advice = "write the unit of each: signal torque in N.m"
+    else:
+        advice = f"write: {', '.join(f'signal {name} in dimensionless' for name in names[:3])}"
+    scope.problems.error("FKG238", value.span, message, advice)
 
 
 def _scaled(term: Term, factor: Fraction, turns: int, scale: float, scope: Scope) -> Term:

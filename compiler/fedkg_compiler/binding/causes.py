@@ -12,7 +12,7 @@ from fedkg_compiler.binding.declare import seconds
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.quantify import note_unused, quantify
-from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.syntax.tree import Cause, Word
 
 NEARLY = 1e-9

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, cast, get_args
 
-from fedkg.nearest import did_you_mean
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.names import FileRule, Names
 from fedkg_compiler.binding.places import Sources
@@ -80,7 +79,9 @@ def check_client(sources: Sources) -> None:
         return
     if client in ownership.clients or (ownership.clients and sources.graph.has(client)):
         return
-    advice = did_you_mean(client, sorted(ownership.clients), 'say what is whose in the graph: plant:Linz fkg:client "linz"')
+    advice = 'say what is whose in the graph: plant:Linz fkg:client "linz"'
+    if ownership.clients:  # whose names are not told to somebody who is none of them
+        advice = "it is written as `fkg:client` gives it in the graph, in upper and lower case"
     sources.problems.error("FKG288", NOWHERE, f"nothing in the graph belongs to the client `{client}`", advice)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
-from fedkg.nearest import Suggestion, certain, plain
+from fedkg.nearest import Suggestion, distance, plain
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
 from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, FileRule, Names, Timing
@@ -237,11 +238,23 @@ def unit_of(word: Word | None, problems: Problems) -> Unit | None:
 
 
 def _spelling(written: str, advice: str, unit: UnitProblem) -> str:
-    """The advice on a unit, certain where one spelling alone is suggested and it differs in case, points or one letter."""
-    if len(unit.instead) != 1 or unit.text != written:
+    """The advice on a unit, certain where one spelling alone is near; of ``kgg/h`` that is one of ``kgg``."""
+    wrong = re.sub(r"\^?-?\d+\Z", "", unit.text)
+    places = [*re.finditer(rf"(?<![^\W\d]){re.escape(wrong)}(?![^\W\d])", written)]
+    if len(unit.instead) != 1 or len(places) != 1 or not _alone(wrong, unit.instead[0]):
         return advice
-    (meant,) = unit.instead
-    return Suggestion(advice, written, meant) if plain(written) == plain(meant) or certain(written, known_units()) == meant else advice
+    return Suggestion(advice, written, written[: places[0].start()] + unit.instead[0] + written[places[0].end() :])
+
+
+def _alone(wrong: str, meant: str) -> bool:
+    """Whether a unit is the only one that a text can be: but for case and points, with a letter written twice, or as the nearest."""
+    doubled = [wrong[:i] + wrong[i + 1 :] for i in range(1, len(wrong)) if wrong[i] == wrong[i - 1]]
+    if plain(wrong) == plain(meant) or meant in doubled:
+        return True
+    far = distance(wrong.casefold(), meant.casefold(), len(wrong))
+    others = (unit for unit in known_units() if unit != meant)
+    digits = [re.sub(r"\D", "", text) for text in (wrong, meant)]
+    return digits[0] == digits[1] and all(distance(wrong.casefold(), unit.casefold(), far) > far for unit in others)
 
 
 def _named_once(statement: Named, others: list[Named], what: str, problems: Problems) -> None:

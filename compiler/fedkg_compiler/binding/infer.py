@@ -24,7 +24,7 @@ from fedkg_compiler.binding.templates import call_template
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.passes.direction import direction, slope
-from fedkg_compiler.passes.intervals import interval
+from fedkg_compiler.passes.intervals import Declared, interval
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.syntax.tree import Apply, Condition, Infer, Variable
 
@@ -141,7 +141,7 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
 
 def _parameter(place: Span, found: Mined, formula: Formula, sources: Sources) -> MinedParameter:
     index, problems = found.param.index, sources.problems
-    way = DIRECTIONS[direction(formula, index, found.rows, sources.book)]
+    way = DIRECTIONS[direction(formula, index, Declared(found.rows, sources.book))]
     if way == "none":
         problems.warning(
             "FKG272",
@@ -171,7 +171,7 @@ def _why(found: Mined, formula: Formula, sources: Sources) -> str:
         ):
             if atom.op in ("eq", "ne"):
                 return "is compared by `==` or `!=`, where neither a larger nor a smaller value is easier"
-            signs |= {slope(side, found.param.index, found.rows, sources.book) for side in (atom.left, atom.right)}
+            signs |= {slope(side, found.param.index, Declared(found.rows, sources.book)) for side in (atom.left, atom.right)}
     if None in signs:
         return "stands in a calculation that may rise or fall with it"
     return "makes the condition easier in one place and harder in another"
@@ -185,7 +185,7 @@ def _span(found: Mined, formula: Formula, sources: Sources) -> tuple[float, floa
             continue
         for side, other in ((atom.left, atom.right), (atom.right, atom.left)):
             if isinstance(side, Param) and side.index == found.param.index:
-                low, high = interval(other, found.rows, sources.book)
+                low, high = interval(other, Declared(found.rows, sources.book))
                 ends.append((float(low[0]), float(high[0])))
     if not ends:
         return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from fedkg.nearest import did_you_mean
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.functions import FUNCTIONS
@@ -94,17 +92,13 @@ def _group_header(group: Word, sources: Sources) -> str | None:
     return None if place is None or place.places[0].column < 0 else sources.book.columns[place.places[0].column].source
 
 
-def names_in(tree: Tree) -> Iterator[Tree]:
+def names_in(tree: Tree) -> list[Tree]:
     """The nodes of a formula, without those inside aggregates, conditions over members and probabilities, which have names of their own."""
-    yield tree
-    if isinstance(tree, Over) or is_probability(tree):
-        return
-    for name in tree.__dataclass_fields__:
-        value = getattr(tree, name)
-        for item in value if isinstance(value, tuple) else (value,):
-            for part in item if isinstance(item, tuple) else (item,):
-                if isinstance(part, Tree):
-                    yield from names_in(part)
+    found = [tree]
+    if not isinstance(tree, Over) and not is_probability(tree):
+        for part in tree.parts():
+            found += names_in(part)
+    return found
 
 
 def _enter(found: dict[Key, Reading | None], key: Key, reading: Reading | None, environment: Environment) -> None:

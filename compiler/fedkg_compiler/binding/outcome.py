@@ -14,6 +14,7 @@ from fedkg.pack.inference import Inference
 from fedkg.pack.knowledge import KnowledgeModel
 from fedkg.pack.sets import KeptSet
 from fedkg_compiler.binding.rule import BoundRows
+from fedkg_compiler.diagnostics.record import Span
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Outcome:
         placements: where each part of a shape or query went.
         examples: of rules, in the order in which they stand.
         sources: files that went into the pack besides rule files, ontologies and sheets.
+        places: where the rules stand that no rule file has, by name.
     """
 
     rows: list[BoundRows] = field(default_factory=list)
@@ -41,3 +43,4 @@ class Outcome:
     placements: list[Placement] = field(default_factory=list)
     examples: list[RuleExample] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
+    places: dict[str, Span] = field(default_factory=dict)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fedkg.units.text import UnitProblem, parse_unit
@@ -136,13 +137,18 @@ def family_places(signal: DeclaredSignal, cells: Sequence[Cell | None], sources:
     known: dict[str, Place] = {}
     without: list[str] = []
     places = []
+
+    @cache
+    def placed(name: str, header: str, unit: str | None) -> Place:
+        return _place(signal, name, header, unit, sources, span)
+
     for cell in cells:
         if cell is None:
             places.append(NOWHERE)
             continue
         entity = "" if cell.row else cell.iri
         if entity not in known:
-            known[entity] = _row_place(signal, sources, span) if cell.row else _entity_place(signal, cell, sources, span, without)
+            known[entity] = _row_place(signal, sources, span) if cell.row else _entity_place(signal, cell, sources, span, without, placed)
         places.append(known[entity])
     if without:
         more = f" and {len(without) - 1} more" if len(without) > 1 else ""
@@ -180,7 +186,10 @@ def _row_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
     return plain_place(replace(signal, family=""), sources, span)
 
 
-def _entity_place(signal: DeclaredSignal, cell: Cell, sources: Sources, span: Span, without: list[str]) -> Place:
+def _entity_place(
+    signal: DeclaredSignal, cell: Cell, sources: Sources, span: Span, without: list[str], placed: Callable[[str, str, str | None], Place]
+) -> Place:
+    """The place of one entity; `placed` enters a column of a name, header and unit into the book, each once for all entities."""
     if not cell.iri:
         sources.problems.error(
             "FKG208",
@@ -198,14 +207,14 @@ def _entity_place(signal: DeclaredSignal, cell: Cell, sources: Sources, span: Sp
         return NOWHERE
     if own:
         name, common = _column_name(signal, own[0].column, cell.iri, sources)
-        return replace(_place(signal, name, own[0].column, own[0].unit, sources, span), key=key if common else None)
+        return replace(placed(name, own[0].column, own[0].unit), key=key if common else None)
     shared = [fact for fact in facts if fact.entity is None]
     header = signal.column or (shared[0].column if shared else None if signal.property else signal.name)
     if header is None or key is None:
         without.append(cell.text)
         return NOWHERE
     unit = shared[0].unit if shared and signal.column is None else None
-    return replace(_place(signal, signal.name, header, unit, sources, span), key=key)
+    return replace(placed(signal.name, header, unit), key=key)
 
 
 def _column_name(signal: DeclaredSignal, header: str, entity: str, sources: Sources) -> tuple[str, bool]:

@@ -52,7 +52,7 @@ def prune(condition: Condition, missing: Set[str], *, permits: bool = False) -> 
         missing: variables that have no value here.
         permits: the condition stands where it loosens a rule (under `not`, behind `if`) rather than where it is required.
     """
-    if not any(needs(node, missing) for node in names_in(condition)):
+    if not missing or not any(needs(node, missing) for node in names_in(condition)):
         return condition
     match condition:
         case Comparison():

@@ -15,7 +15,7 @@ from fedkg_compiler.binding.clients import owned
 from fedkg_compiler.binding.environment import Cell, Environment, unknown
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.sheet import Sheets, sheet_environment
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
@@ -39,6 +39,8 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) ->
         case InClass():
             environment = _class(source, quantifier, variables, sources)
         case InTable():
+            from fedkg_compiler.binding.sheet import sheet_environment
+
             environment = sheet_environment(source.path, quantifier.variables, sources, sheets)
         case InQuery():
             environment = query_environment(source.path, quantifier.variables, sources, sheets)

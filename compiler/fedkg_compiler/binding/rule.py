@@ -24,7 +24,7 @@ from fedkg_compiler.binding.prune import prune
 from fedkg_compiler.binding.quantify import note_unused, quantify
 from fedkg_compiler.binding.reading import Place, Readings
 from fedkg_compiler.binding.scope import Scope, View
-from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.binding.templates import expand
 from fedkg_compiler.binding.temporal import without_top_always
 from fedkg_compiler.lowering.rows import Rows

@@ -23,7 +23,7 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.quantify import note_unused, quantify
 from fedkg_compiler.binding.reading import Readings
 from fedkg_compiler.binding.scope import Scope, View
-from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.binding.values import Fixed
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.syntax.tree import Expression, KeepSet, Reference, Variable, Word

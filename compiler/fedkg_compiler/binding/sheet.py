@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from fedkg.errors import FedkgError
 from fedkg.nearest import nearest
-from fedkg.pack import Source
-from fedkg.tables import Table, read_table
+from fedkg.tables import Table
 from fedkg.tables.numerals import DecimalMark, number
 from fedkg.tables.words import is_unknown
 from fedkg.units.header import split_header
 from fedkg_compiler.binding.environment import Cell, Environment
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.inputs import ABSENT, note, read_bytes
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.syntax.tree import Word
 
 _UNIT_HEADERS = ("unit", "units", "einheit", "uom", "engunits")
 _WITH_UNIT = re.compile(r"^([-+−]?[\d.,' \u00a0]*\d(?:[eE][-+]?\d+)?)\s*([^\d\s].*)$")
-
-
-@dataclass(slots=True)
-class Sheets:
-    """Sheets that were read, by path, and where they come from."""
-
-    tables: dict[Path, Table | FedkgError] = field(default_factory=dict)
-    sources: dict[Path, Source] = field(default_factory=dict)
-
-    def read(self, path: Path) -> Table | FedkgError:
-        """The sheet, or why there is none."""
-        place = path.resolve()
-        if place not in self.tables:
-            try:
-                self.tables[place] = read_table(place)
-                digest = hashlib.sha256(read_bytes(place)).hexdigest()
-                self.sources[place] = Source(name=place.name, kind="sheet", sha256=digest)
-            except FedkgError as error:
-                note(place, ABSENT)
-                self.tables[place] = error
-            except OSError as error:
-                self.tables[place] = FedkgError(f"cannot read {path}", received=error.strerror or str(error))
-        return self.tables[place]
 
 
 def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets) -> Environment | None:

@@ -7,7 +7,7 @@ remembers the call (`TemplateSpan`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -229,11 +229,7 @@ def _measure(tree: Tree) -> None:
         nodes += 1
         if nodes > LARGEST or depth > DEEPEST:
             raise _TooLarge
-        for name in node.__dataclass_fields__:
-            value = getattr(node, name)
-            items = value if isinstance(value, tuple) else (value,)
-            parts = (part for item in items for part in (item if isinstance(item, tuple) else (item,)))
-            waiting.extend((part, depth + 1) for part in parts if isinstance(part, Tree))
+        waiting.extend((part, depth + 1) for part in node.parts())
 
 
 def call_template(call: Apply, names: Names, problems: Problems) -> Condition | None:
@@ -241,15 +237,12 @@ def call_template(call: Apply, names: Names, problems: Problems) -> Condition | 
     return expand(Follows(span=call.span, call=call), names, problems)
 
 
-def trees_in(node: Any) -> Iterator[Tree]:  # Any: see `_Writer.tree`
+def trees_in(node: Tree) -> list[Tree]:
     """The node and every node inside it, those inside aggregates too."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from trees_in(item)
-    elif isinstance(node, Tree):
-        yield node
-        for name in node.__dataclass_fields__:
-            yield from trees_in(getattr(node, name))
+    found = [node]
+    for part in node.parts():
+        found += trees_in(part)
+    return found
 
 
 def check_templates(names: Names, problems: Problems) -> None:
@@ -257,7 +250,7 @@ def check_templates(names: Names, problems: Problems) -> None:
     for template in names.templates.values():
         used = {text for node in trees_in(template.formula) for text in _texts(node)}
         for word in template.parameters:
-            if word.text in names.signals or word.text in names.labels:
+            if word.span.file not in names.library and (word.text in names.signals or word.text in names.labels):
                 declared = names.signals[word.text].place if word.text in names.signals else names.labels[word.text].place
                 related = (Related(span=declared, message="declared here"),)
                 message = f"inside `{template.name.text}`, `{word.text}` is the parameter and not the signal"
@@ -273,7 +266,12 @@ def check_templates(names: Names, problems: Problems) -> None:
 
 def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems) -> None:
     if name not in names.broken_templates:
-        near = did_you_mean(name, names.templates, f"declare it: template {name}(x) = ...")
+        from fedkg_compiler.library import home_of
+
+        home = home_of(name, "template")
+        near = did_you_mean(name, names.templates, f"declare it: template {name}(x) = ...") if home is None else f"write: use rules {home}"
+        if (whole := home_of(name, "rule")) is not None:
+            near = f"it is a rule and no template: use rules {whole} takes it as it is"
         problems.error("FKG265", span, f"there is no template `{name}`", near)
 
 

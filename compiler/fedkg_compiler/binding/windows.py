@@ -88,6 +88,10 @@ def _end(node: Expression, scope: Scope) -> _End | None:
         found = scope.mined[node.name]
         found.windows.append(node.span)
         return _End(span=node.span, param=found.param.index)
+    if isinstance(node, Quantity) and node.unit is not None and _no_unit(node.unit.text):
+        hint = f"write a unit of time: {node.value:g} min, {node.value:g} h"
+        scope.problems.error("FKG251", node.unit.span, f"`{node.unit.text}` is not a time", hint)
+        return None
     value = bind(node, scope)
     if value is None:
         return None
@@ -107,6 +111,11 @@ def _end(node: Expression, scope: Scope) -> _End | None:
         )
         return None
     return _counted(node, value, scope) if value.unit is None else _timed(node, value, value.unit, scope)
+
+
+def _no_unit(text: str) -> bool:
+    unit = parse_unit(text)
+    return isinstance(unit, UnitProblem) and not unit.doubtful and not unit.instead
 
 
 def _counted(node: Expression, value: Fixed, scope: Scope) -> _End | None:

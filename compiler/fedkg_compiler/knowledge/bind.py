@@ -18,12 +18,13 @@ from fedkg_compiler.binding.names import FileRule
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import BoundRows, bind_rule
-from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.knowledge.always import always
 from fedkg_compiler.knowledge.answer import Answer, Statement, answer_of, class_position
 from fedkg_compiler.knowledge.decision_table import table_clauses
 from fedkg_compiler.knowledge.earlier_model import bind_network
+from fedkg_compiler.knowledge.otherwise import apart
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.syntax.tree import (
     Choice,
@@ -105,8 +106,10 @@ def _otherwise(at: _Context) -> Clause | None:
     if said is None or (isinstance(said, Choice) and said == Choice(span=said.span)):
         return None
     found = _bind(at, None, said)
-    if len(found) > 1:
-        message = "what holds otherwise differs from row to row of the quantifier"
+    differing = apart([at.outcome.conditions[clause.bank] for clause in found])
+    if differing is not None:
+        one, other = differing
+        message = f"what holds otherwise differs from row to row of the quantifier: it is one thing for {one}, another for {other}"
         at.sources.problems.error("FKG374", said.span, message, "give one value for all, or write another `when`")
     return found[0] if found else None
 

@@ -24,7 +24,7 @@ from fedkg.tables.numerals import DecimalMark, decimal_marks, number
 from fedkg.units.header import split_header
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.places import Sources
-from fedkg_compiler.binding.sheet import Sheets
+from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.knowledge.answer import Answer, Statement
 from fedkg_compiler.syntax.tree import (

@@ -1,37 +1,38 @@
 """That ranges are never empty and predictions lie in them, for every sample within the declared spans (Fan et al. 2022, assumption 5.1).
 
-A contradiction needs clauses that hold together. So it is asked, for each set of clauses that together allow nothing, and for each
-prediction with a range that forbids it, whether anything satisfies their conditions at once. Where nothing does, that is the proof; where
-something does, it is shown; where it cannot be decided, it is said, and `fedkg eval` counts on data.
+A contradiction needs clauses that hold together. So it is asked, for each set of clauses that together allow nothing, be they of one range
+model or of several of one output, and for each prediction with a range that forbids it, whether anything satisfies their conditions at
+once. Where nothing does, that is the proof; where something does, it is shown; where it cannot be decided, it is said, and `fedkg eval`
+counts on data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, Literal
 
 from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
 from fedkg.pack.walk import is_temporal
-from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
+from fedkg_compiler.knowledge.contradictions import contradictions
 from fedkg_compiler.reason import Budget
 from fedkg_compiler.reason.rows import RowTable
 
 STEPS = 2_000_000
 """Of the solver, for all questions of a compilation."""
-MOST_ROWS, MOST_AT_ONCE, MOST_SETS = 150, 3, 20_000
-"""Models of more bound clauses are not looked at, contradictions of more clauses than that at once are not asked about; and so many sets of
-clauses are looked through for one."""
+MOST_ROWS = 150
+"""Models of more bound clauses, one or several together, are not looked at."""
 Z3 = Any
 """z3 has no types."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One bound clause: its number among all conditions' rows, and those before it in a list of predictions."""
+    """One bound clause: the model that it is of, its number among all conditions' rows, and those before it in a list of predictions."""
 
+    model: str
     number: int
     clause: Clause
     earlier: tuple[int, ...] = ()
@@ -49,35 +50,81 @@ def prove(pack: Pack, places: Mapping[str, Span]) -> tuple[Pack, list[Diagnostic
     """
     if not pack.manifest.knowledge:
         return pack, []
-    prover, said = _Prover(pack), list[Diagnostic]()
-    models = []
-    for model in pack.manifest.knowledge:
-        span = places.get(model.name, Span(file=model.file, line=model.line, column=1, end_line=model.line, end_column=1))
-        proven: list[Literal["nonempty", "within"]] = []
-        for what, verdict in prover.questions(model):
-            if verdict[0] == "proven":
-                proven.append(what)
-            else:
-                said.append(_said(model, what, verdict, span))
-        models.append(model.model_copy(update={"proven": tuple(proven)}))
+    prover = _Prover(pack)
+    asked = [(model, list(prover.questions(model))) for model in pack.manifest.knowledge]
+    together = {output: prover.together(ranges) for output, ranges in _ranges(pack).items()}
+    spans = {model.name: places.get(model.name, _line(model)) for model, _ in asked}
+    doubted = {name for found in together.values() for names in found for name in names}
+    undecided = {model.name for model, verdicts in asked for what, verdict in verdicts if (what, verdict[0]) == ("nonempty", "open")}
+    models, said = list[KnowledgeModel](), list[Diagnostic]()
+    for model, verdicts in asked:
+        said += [_said(model.name, what, verdict, spans[model.name]) for what, verdict in verdicts if verdict[0] != "proven"]
+        proven = tuple(what for what, verdict in verdicts if verdict[0] == "proven" and (what == "within" or model.name not in doubted))
+        models.append(model.model_copy(update={"proven": proven}))
+    for output, found in together.items():
+        for names, verdict in found.items():
+            if verdict[0] == "broken" or not undecided.intersection(names):
+                said.append(_said_together(output, [(name, spans[name]) for name in names], verdict))
     return replace(pack, manifest=pack.manifest.model_copy(update={"knowledge": tuple(models)})), said
 
 
-def _said(model: KnowledgeModel, what: str, verdict: Verdict, span: Span) -> Diagnostic:
+def _line(model: KnowledgeModel) -> Span:
+    return Span(file=model.file, line=model.line, column=1, end_line=model.line, end_column=1)
+
+
+def _ranges(pack: Pack) -> dict[str, list[KnowledgeModel]]:
+    """The range models of each output, in order."""
+    found: dict[str, list[KnowledgeModel]] = {}
+    for model in pack.manifest.knowledge:
+        if model.kind == "range":
+            found.setdefault(model.output, []).append(model)
+    return found
+
+
+def _said(model: str, what: str, verdict: Verdict, span: Span) -> Diagnostic:
     if verdict[0] == "open":
         fails = "allow nothing" if what == "nonempty" else "predict outside of its range"
         return Diagnostic(
             code="FKG381",
             severity="info",
             span=span,
-            message=f"it could not be decided whether `{model.name}` can {fails}: it is checked on data",
+            message=f"it could not be decided whether `{model}` can {fails}: it is checked on data",
             help="`fedkg eval` counts the rows for which it does",
         )
     if what == "nonempty":
-        message, advice = f"`{model.name}` allows nothing{verdict[1]}", "make the conditions exclude each other, or the ranges overlap"
+        message, advice = f"`{model}` allows nothing{verdict[1]}", "make the conditions exclude each other, or the ranges overlap"
         return Diagnostic(code="FKG379", severity="warning", span=span, message=message, help=advice)
-    message = f"what `{model.name}` predicts is not allowed{verdict[1]}"
+    message = f"what `{model}` predicts is not allowed{verdict[1]}"
     return Diagnostic(code="FKG380", severity="warning", span=span, message=message, help="allow it there, or predict something else")
+
+
+def _said_together(output: str, models: Sequence[tuple[str, Span]], verdict: Verdict) -> Diagnostic:
+    """What is to be said of several range models of one output: at the last of them, with the others beside it."""
+    names, (_, span) = _listed([name for name, _ in models]), models[-1]
+    related = tuple(Related(span=at, message=f"`{name}` stands here") for name, at in models[:-1])
+    if verdict[0] == "open":
+        return Diagnostic(
+            code="FKG381",
+            severity="info",
+            span=span,
+            message=f"it could not be decided whether {names} together can allow nothing for `{output}`: it is checked on data",
+            help="`fedkg eval` counts the rows for which they do",
+            related=related,
+        )
+    return Diagnostic(
+        code="FKG379",
+        severity="warning",
+        span=span,
+        message=f"{names} together allow nothing for `{output}`{verdict[1]}",
+        help="make their conditions exclude each other, or their ranges overlap",
+        related=related,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names for a sentence."""
+    *others, last = (f"`{name}`" for name in names)
+    return f"{', '.join(others)} and {last}"
 
 
 class _Prover:
@@ -100,6 +147,29 @@ class _Prover:
         else:
             yield "within", self._worst(verdict for other in ranges for verdict in self._outside(model, other))
 
+    def together(self, ranges: Sequence[KnowledgeModel]) -> dict[tuple[str, ...], Verdict]:
+        """The sets of range models of one output that together allow nothing somewhere, or may, by their names."""
+        names = tuple(model.name for model in ranges)
+        if len(ranges) < 2:
+            return {}
+        if any(model.network is not None for model in ranges):
+            return {names: ("open", "")}
+        rows = [row for model in ranges for row in self._rows(model)]
+        if len(rows) > MOST_ROWS:
+            return {names: ("open", "")}
+        found: dict[tuple[str, ...], Verdict] = {}
+        sets, more = self._contradictions(rows, ranges[0])
+        for chosen, condition in sets:
+            among = {row.model for row in chosen}
+            key = tuple(name for name in names if name in among)
+            if len(key) > 1 and found.get(key, ("open", ""))[0] == "open":
+                verdict = self._ask(chosen, condition)
+                if verdict[0] != "proven":
+                    found[key] = verdict
+        if more:
+            found.setdefault(names, ("open", ""))
+        return found
+
     @staticmethod
     def _worst(verdicts: Iterator[Verdict]) -> Verdict:
         worst: Verdict = ("proven", "")
@@ -117,7 +187,7 @@ class _Prover:
             for number in range(start, start + self.pack.conditions[clause.bank].rows):
                 last = clause is model.otherwise
                 earlier = tuple(row.number for row in found) if model.kind == "predict" or last else ()
-                found.append(_Row(number, clause, earlier))
+                found.append(_Row(model.name, number, clause, earlier))
         return found
 
     def _empty(self, model: KnowledgeModel) -> Iterator[Verdict]:
@@ -125,23 +195,28 @@ class _Prover:
         if len(rows) > MOST_ROWS:
             yield "open", ""
             return
+        sets, more = self._contradictions(rows, model)
+        for chosen, condition in sets:
+            yield self._ask(chosen, condition)
+        if more:
+            yield "open", ""
+        if not model.classes and model.span is not None:
+            for one in rows:
+                if one.clause.low is not None or one.clause.high is not None:
+                    yield self._ask([one], lambda at, a=one, span=model.span: at.misses(a, span))
+
+    @staticmethod
+    def _contradictions(rows: Sequence[_Row], model: KnowledgeModel) -> tuple[list[tuple[list[_Row], Any]], bool]:
+        """The sets of clauses about a model's output that allow nothing together, where a further condition (`Any`, as of `_ask`) holds;
+        and whether there may be larger ones."""
         if model.classes:
-            known: list[frozenset[int]] = []
-            masks = [frozenset(range(len(model.classes)) if row.clause.classes is None else row.clause.classes) for row in rows]
-            for size in range(1, min(MOST_AT_ONCE, len(rows)) + 1):
-                for chosen in combinations(range(len(rows)), size):
-                    if not frozenset.intersection(*(masks[i] for i in chosen)) and not any(small <= set(chosen) for small in known):
-                        known.append(frozenset(chosen))
-                        yield self._ask([rows[i] for i in chosen])
-            if _deeper(masks, known):
-                yield "open", ""
-            return
-        for one in rows:
-            for other in rows:
-                if one.clause.low is not None and other.clause.high is not None:
-                    yield self._ask([one, other] if one is not other else [one], lambda at, a=one, b=other: at.exceeds(a, b))
-            if model.span is not None and (one.clause.low is not None or one.clause.high is not None):
-                yield self._ask([one], lambda at, a=one, span=model.span: at.misses(a, span))
+            every = frozenset(range(len(model.classes)))
+            sets, more = contradictions([every if row.clause.classes is None else frozenset(row.clause.classes) for row in rows])
+            return [([rows[i] for i in chosen], None) for chosen in sets], more
+        low, high = ([row for row in rows if getattr(row.clause, end) is not None] for end in ("low", "high"))
+        return [
+            ([one, other] if one is not other else [one], lambda at, a=one, b=other: at.exceeds(a, b)) for one in low for other in high
+        ], False
 
     def _outside(self, model: KnowledgeModel, other: KnowledgeModel) -> Iterator[Verdict]:
         predictions, ranges = self._rows(model), self._rows(other)
@@ -171,20 +246,3 @@ class _Prover:
         return Questions(self.table, [row.number for row in rows], [n for row in rows for n in row.earlier], keys, self.budget).answer(
             condition
         )
-
-
-def _deeper(masks: Sequence[frozenset[int]], known: Sequence[frozenset[int]]) -> bool:
-    """Whether more than `MOST_AT_ONCE` masks may have nothing in common, without any of the `known` sets of masks among them."""
-    waiting: list[tuple[tuple[int, ...], frozenset[int]]] = [((i,), mask) for i, mask in enumerate(masks)]
-    seen = 0
-    while waiting:
-        chosen, common = waiting.pop()
-        seen += 1
-        for i in range(chosen[-1] + 1, len(masks)):
-            left, more = common & masks[i], (*chosen, i)
-            if left == common or any(small.issubset(more) for small in known):
-                continue
-            if not left or seen > MOST_SETS:
-                return True
-            waiting.append((more, left))
-    return False

@@ -40,8 +40,8 @@ def lower(bound: Sequence[BoundRows], conditions: Sequence[BoundRows], rules: Ma
     everything = [*bound, *conditions]
     keys = _key_columns(everything, book)
     slots = [slot for part in everything for slot in part.rows.slots_read()]
-    used = {*np.unique(np.concatenate([slot.columns for slot in slots])).tolist(), *keys.values()} if slots else set(keys.values())
-    views = np.unique(np.concatenate([slot.views for slot in slots])).tolist() if slots else []
+    used = {*keys.values()}.union(*(slot.columns.tolist() for slot in slots))
+    views: set[int] = set().union(*(slot.views.tolist() for slot in slots))
     numbering = make_contract(book, used, views, timing)
     entities = ("", *sorted({entity for part in everything for entity in part.entities} - {""}))
     units = ("", *sorted({part.unit for part in everything} - {""}))
@@ -56,9 +56,10 @@ def lower(bound: Sequence[BoundRows], conditions: Sequence[BoundRows], rules: Ma
         entities={entity: i for i, entity in enumerate(entities)},
         units={unit: i for i, unit in enumerate(units)},
     )
+    hashes = {key: skeleton_hash(formula) for key, formula in {id(part.formula): part.formula for part in bound}.items()}
     groups: dict[str, list[BoundRows]] = {}
     for part in bound:
-        groups.setdefault(skeleton_hash(part.formula), []).append(part)
+        groups.setdefault(hashes[id(part.formula)], []).append(part)
     banks = tuple(_bank(parts, tables) for parts in groups.values())
     asides = tuple(_bank([part], tables) for part in conditions)
     return Lowered(numbering=numbering, banks=banks, conditions=asides, entities=entities, units=units)
@@ -89,58 +90,59 @@ def _key_columns(bound: Sequence[BoundRows], book: Book) -> dict[str, int]:
 
 
 def _bank(parts: Sequence[BoundRows], tables: _Tables) -> Bank:
-    width = max((len(row) for part in parts for row in part.keys), default=0)
-    selected = [_keys(part, width, tables) for part in parts]
+    rows, counts = [part.rows for part in parts], [part.rows.count for part in parts]
+    keys, codes = _keys(parts, tables)
     return Bank(
         skeleton=parts[0].formula,
-        slots=_stack([_slots(part.rows, tables) for part in parts]),
-        views=_stack([_views(part.rows, tables) for part in parts]),
-        params=np.concatenate([_params(part.rows, tables) for part in parts]),
-        members=tuple(_members(tables_of, tables) for tables_of in zip(*(part.rows.members for part in parts), strict=True)),
-        keys=_stack([keys for keys, _ in selected]),
-        codes=_stack([codes for _, codes in selected]),
-        weight=np.concatenate([np.full(part.rows.count, tables.weights.get(part.rule.name, 0.0)) for part in parts]),
-        rule=_stack([np.full(part.rows.count, tables.rules.get(part.rule.name, 0)) for part in parts]),
-        entity=_stack([np.array([tables.entities[entity] for entity in part.entities]) for part in parts]),
-        unit=_stack([np.full(part.rows.count, tables.units[part.unit]) for part in parts]),
+        slots=_slots(rows, tables),
+        views=_views(rows, tables),
+        params=_params(rows, tables),
+        members=tuple(_members(tables_of, tables) for tables_of in zip(*(item.members for item in rows), strict=True)),
+        keys=keys,
+        codes=codes,
+        weight=np.repeat(np.array([tables.weights.get(part.rule.name, 0.0) for part in parts], dtype=np.float64), counts),
+        rule=np.repeat(np.array([tables.rules.get(part.rule.name, 0) for part in parts], dtype=np.int32), counts),
+        entity=np.array([tables.entities[entity] for part in parts for entity in part.entities], dtype=np.int32),
+        unit=np.repeat(np.array([tables.units[part.unit] for part in parts], dtype=np.int32), counts),
     )
 
 
-def _stack(arrays: Sequence[NDArray[np.int64]]) -> NDArray[np.int32]:
-    return np.concatenate(arrays).astype(np.int32)
+def _renumbered(pieces: Sequence[Sequence[NDArray[np.int64]]], positions: Mapping[int, int], parts: Sequence[Rows]) -> NDArray[np.int32]:
+    """Numbers of the book, of each part one array for each slot, as those of the contract: int32 [R, s]."""
+    columns = [[positions[i] for piece in column for i in piece.tolist()] for column in zip(*pieces, strict=True)]
+    return np.array(columns, dtype=np.int32).T.copy() if columns else np.zeros((_count(parts), 0), dtype=np.int32)
 
 
-def _columns(arrays: Sequence[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
-    return np.stack(arrays, axis=1) if arrays else np.zeros((rows, 0), dtype=np.int64)
+def _count(parts: Sequence[Rows]) -> int:
+    return sum(rows.count for rows in parts)
 
 
-def _renumber(ids: NDArray[np.int64], positions: Mapping[int, int]) -> NDArray[np.int64]:
-    distinct, where = np.unique(ids, return_inverse=True)
-    return np.array([positions[i] for i in distinct.tolist()], dtype=np.int64)[where]
+def _slots(parts: Sequence[Rows], tables: _Tables) -> NDArray[np.int32]:
+    return _renumbered([[slot.columns for slot in rows.slots] for rows in parts], tables.numbering.columns, parts)
 
 
-def _slots(rows: Rows, tables: _Tables) -> NDArray[np.int64]:
-    return _columns([_renumber(slot.columns, tables.numbering.columns) for slot in rows.slots], rows.count)
+def _views(parts: Sequence[Rows], tables: _Tables) -> NDArray[np.int32]:
+    return _renumbered([[slot.views for slot in rows.slots] for rows in parts], tables.numbering.views, parts)
 
 
-def _views(rows: Rows, tables: _Tables) -> NDArray[np.int64]:
-    return _columns([_renumber(slot.views, tables.numbering.views) for slot in rows.slots], rows.count)
-
-
-def _params(rows: Rows, tables: _Tables) -> NDArray[np.float64]:
-    columns = [_codes(param, tables) if isinstance(param, Codes) else param for param in rows.params]
-    return np.stack(columns, axis=1) if columns else np.zeros((rows.count, 0))
+def _params(parts: Sequence[Rows], tables: _Tables) -> NDArray[np.float64]:
+    columns = [
+        np.concatenate([_codes(piece, tables) if isinstance(piece, Codes) else piece for piece in pieces])
+        for pieces in zip(*(rows.params for rows in parts), strict=True)
+    ]
+    return np.stack(columns, axis=1) if columns else np.zeros((_count(parts), 0))
 
 
 def _members(parts: Sequence[MemberRows], tables: _Tables) -> MemberTable:
     """The same set of members of all parts, one after the other."""
     sizes = np.concatenate([part.offsets[1:] - part.offsets[:-1] for part in parts])
+    rows = [part.rows for part in parts]
     return MemberTable(
         parent=parts[0].parent,
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        slots=_stack([_slots(part.rows, tables) for part in parts]),
-        views=_stack([_views(part.rows, tables) for part in parts]),
-        params=np.concatenate([_params(part.rows, tables) for part in parts]),
+        slots=_slots(rows, tables),
+        views=_views(rows, tables),
+        params=_params(rows, tables),
     )
 
 
@@ -150,11 +152,16 @@ def _codes(param: Codes, tables: _Tables) -> NDArray[np.float64]:
     )
 
 
-def _keys(part: BoundRows, width: int, tables: _Tables) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    keys = np.full((part.rows.count, width), -1, dtype=np.int64)
-    codes = np.full((part.rows.count, width), -1, dtype=np.int64)
-    for i, row in enumerate(part.keys):
-        for j, (header, text) in enumerate(row):
-            column = tables.keys[header]
-            keys[i, j], codes[i, j] = tables.numbering.columns[column], tables.numbering.code(column, text)
+def _keys(parts: Sequence[BoundRows], tables: _Tables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Columns and codes that select the table rows of each row, int32 [R, k], -1 where there is none."""
+    width = max((len(row) for part in parts for row in part.keys), default=0)
+    keys = np.full((_count([part.rows for part in parts]), width), -1, dtype=np.int32)
+    codes = keys.copy()
+    start = 0
+    for part in parts:
+        for i, row in enumerate(part.keys, start):
+            for j, (header, text) in enumerate(row):
+                column = tables.keys[header]
+                keys[i, j], codes[i, j] = tables.numbering.columns[column], tables.numbering.code(column, text)
+        start += part.rows.count
     return keys, codes

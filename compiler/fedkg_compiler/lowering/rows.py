@@ -68,7 +68,8 @@ class Rows:
 
     def param(self, values: NDArray[np.float64]) -> Param:
         """A new parameter with one number for each row."""
-        self.params.append(np.broadcast_to(np.asarray(values, dtype=np.float64), (self.count,)))
+        values = np.asarray(values, dtype=np.float64)
+        self.params.append(values if values.shape == (self.count,) else np.broadcast_to(values, (self.count,)))
         return Param(index=len(self.params) - 1)
 
     def codes(self, columns: NDArray[np.int64], texts: tuple[str, ...]) -> int:

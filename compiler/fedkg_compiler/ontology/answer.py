@@ -22,17 +22,19 @@ def answers(store: ox.Store, query: str) -> list[tuple[Iri | Literal | None, ...
     try:
         found = store.query(query)
         assert isinstance(found, ox.QuerySolutions)
-        known: dict[Node | None, Iri | Literal | None] = {None: None}
-        rows: list[tuple[Iri | Literal | None, ...]] = []
-        for solution in found:
-            nodes = list(solution)
-            for node in nodes:
-                if node not in known:
-                    known[node] = _plain(node)
-            rows.append(tuple([known[node] for node in nodes]))
+        plain = _Plain().__getitem__
+        rows = [tuple(map(plain, solution)) for solution in found]
     except (OSError, SyntaxError, RuntimeError) as error:
         raise ValueError(str(error)) from error
     return rows
+
+
+class _Plain(dict[Node | None, Iri | Literal | None]):
+    """Nodes as plain values, each turned into one once."""
+
+    def __missing__(self, node: Node | None) -> Iri | Literal | None:
+        found = self[node] = None if node is None else _plain(node)
+        return found
 
 
 def _plain(node: Node) -> Iri | Literal:

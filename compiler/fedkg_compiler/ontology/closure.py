@@ -1,4 +1,4 @@
-"""Forward closure of a store under RDFS and the parts of OWL that hierarchies live by, written back into the store.
+"""Forward closure of triples under RDFS and the parts of OWL that hierarchies live by.
 
 Rules (W3C RDF 1.1 Semantics 2014, section 9.2, and OWL 2 Profiles 2012, section 4.3, named as there):
 
@@ -9,20 +9,24 @@ Rules (W3C RDF 1.1 Semantics 2014, section 9.2, and OWL 2 Profiles 2012, section
 
 Two departures: what would be said of an anonymous class (its members, its place below another) is passed on but not written,
 and no class or property is written below itself. Schema triples that follow from data are taken up by a further turn.
+
+No rule makes a new node, so that nodes are numbered once, and the pairs that a property joins are an array of numbers (`pairs.py`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyoxigraph as ox
 
+from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, composed, ends, grouped, joined, of, reach, turned, without, without_self
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
-Pairs = set[tuple[Node, Node]]
 
 TYPE = ox.NamedNode(RDF + "type")
 SUB_CLASS = ox.NamedNode(RDFS + "subClassOf")
@@ -39,201 +43,163 @@ REST = ox.NamedNode(RDF + "rest")
 NIL = ox.NamedNode(RDF + "nil")
 TRANSITIVE = ox.NamedNode(OWL + "TransitiveProperty")
 SYMMETRIC = ox.NamedNode(OWL + "SymmetricProperty")
-
-_SCHEMA = {SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE, SAME_CLASS, SAME_PROPERTY, INTERSECTION, UNION, FIRST, REST}
-_SCHEMA_TYPES = {TRANSITIVE, SYMMETRIC}
+_CLASS_WORDS = (TYPE, SUB_CLASS, SAME_CLASS, INTERSECTION, UNION, FIRST, REST, NIL)
+_PROPERTY_WORDS = (SUB_PROPERTY, SAME_PROPERTY, DOMAIN, RANGE, INVERSE, TRANSITIVE, SYMMETRIC)
+_NUMBER: dict[Node, int] = {node: i for i, node in enumerate((*_CLASS_WORDS, *_PROPERTY_WORDS))}
 
 
 @dataclass(slots=True)
-class Schema:
-    """What the store says about its classes and properties; `above` maps are closed, and hold no node above itself."""
+class _Facts:
+    """Everything that is known, in numbers.
 
-    classes_above: dict[Node, set[Node]] = field(default_factory=dict)
-    properties_above: dict[Node, set[Node]] = field(default_factory=dict)
-    domains: dict[Node, set[Node]] = field(default_factory=dict)
-    ranges: dict[Node, set[Node]] = field(default_factory=dict)
-    inverses: dict[Node, set[Node]] = field(default_factory=dict)
-    transitive: set[Node] = field(default_factory=set)
+    Attributes:
+        nodes: by number; those of `_NUMBER` first. pairs: by the number of the property.
+        named, sayable: [n], which nodes are IRIs, and which can be subjects.
+    """
+
+    nodes: list[Node]
+    pairs: dict[int, Pairs]
+    named: npt.NDArray[np.bool_]
+    sayable: npt.NDArray[np.bool_]
+
+    def of(self, word: ox.NamedNode) -> Pairs:
+        """The pairs that one of the words of RDFS and OWL joins."""
+        return self.pairs.get(_NUMBER[word], NONE)
+
+    def typed(self, word: ox.NamedNode) -> Nodes:
+        """The nodes of one of the types of OWL."""
+        members, types = ends(self.of(TYPE), len(self.nodes))
+        return np.compress(types == _NUMBER[word], members)
+
+    def add(self, predicate: int, pairs: Pairs) -> None:
+        """Take up further pairs of a property."""
+        self.pairs[predicate] = joined(self.pairs.get(predicate, NONE), pairs)
 
 
-def close(store: ox.Store) -> int:
-    """Add to `store` everything that follows by the rules above; return how many triples were added."""
-    before = len(store)
-    while True:
-        schema = read_schema(store)
-        added = _property_triples(store, schema)
-        store.extend(added)
-        fresh = _schema_triples(store, schema) + _type_triples(store, schema)
-        store.extend(fresh)
-        lively = {*schema.properties_above, *schema.inverses, *schema.transitive}
-        if not any(_new_to(schema, quad) for quad in (*added, *fresh)) and not any(quad.predicate in lively for quad in fresh):
-            return len(store) - before
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    """What the facts say about classes and properties; the pairs below/above are closed, and hold no node above itself."""
+
+    classes: Pairs
+    properties: Pairs
+    inverses: Pairs
+    transitive: frozenset[int]
 
 
-def read_schema(store: ox.Store) -> Schema:
-    """Return the hierarchy and the properties' characters as the store has them now."""
-    below_class = _pairs(store, SUB_CLASS) | _both_ways(_pairs(store, SAME_CLASS))
-    for owner, head in _pairs(store, INTERSECTION):
-        below_class |= {(owner, member) for member in _members(store, head)}
-    for owner, head in _pairs(store, UNION):
-        below_class |= {(member, owner) for member in _members(store, head)}
-    below_property = _pairs(store, SUB_PROPERTY) | _both_ways(_pairs(store, SAME_PROPERTY))
-    inverses = _both_ways(_pairs(store, INVERSE)) | {(node, node) for node in _typed(store, SYMMETRIC)}
-    return Schema(
-        classes_above=_reach(below_class),
-        properties_above=_reach(below_property),
-        domains=_grouped(_pairs(store, DOMAIN)),
-        ranges=_grouped(_pairs(store, RANGE)),
-        inverses=_grouped(inverses),
-        transitive=_typed(store, TRANSITIVE),
+def follows(triples: Sequence[ox.Quad]) -> list[ox.Quad]:
+    """Return everything that follows from these triples by the rules above, without themselves; each once, in no order of note."""
+    facts = _numbered(triples)
+    known = dict(facts.pairs)
+    count = -1
+    while count != (count := sum(pairs.size for pairs in facts.pairs.values())):
+        _turn(facts)
+    return [
+        quad for predicate, pairs in facts.pairs.items() for quad in _quads(facts, predicate, without(pairs, known.get(predicate, NONE)))
+    ]
+
+
+def _numbered(triples: Sequence[ox.Quad]) -> _Facts:
+    numbers: dict[Node, int] = dict(_NUMBER)
+    columns: dict[Node, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for quad in triples:
+        left, right = columns[quad.predicate]
+        left.append(numbers.setdefault(quad.subject, len(numbers)))
+        right.append(numbers.setdefault(quad.object, len(numbers)))
+    for predicate in columns:
+        numbers.setdefault(predicate, len(numbers))
+    nodes, n = list(numbers), len(numbers)
+    return _Facts(
+        nodes,
+        {numbers[node]: of(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), n) for node, (left, right) in columns.items()},
+        np.fromiter((isinstance(node, ox.NamedNode) for node in nodes), dtype=np.bool_, count=n),
+        np.fromiter((isinstance(node, ox.NamedNode | ox.BlankNode) for node in nodes), dtype=np.bool_, count=n),
     )
 
 
-def _pairs(store: ox.Store, predicate: ox.NamedNode) -> Pairs:
-    return {(quad.subject, quad.object) for quad in store.quads_for_pattern(None, predicate, None)}
+def _turn(facts: _Facts) -> None:
+    """Apply every rule once: first those about properties, to their fixpoint, then those about classes."""
+    schema = _schema(facts)
+    _inherit_triples(facts, schema)
+    for word, pairs in ((SUB_CLASS, schema.classes), (SUB_PROPERTY, schema.properties)):
+        left, right = ends(pairs, len(facts.nodes))
+        facts.add(_NUMBER[word], pairs[facts.named[left] & facts.named[right]])
+    _inherit_types(facts, schema)
 
 
-def _typed(store: ox.Store, kind: ox.NamedNode) -> set[Node]:
-    return {quad.subject for quad in store.quads_for_pattern(None, TYPE, kind)}
+def _schema(facts: _Facts) -> _Schema:
+    """The hierarchies and the properties' characters as they are known now."""
+    n = len(facts.nodes)
+    same_class, same_property, inverse = facts.of(SAME_CLASS), facts.of(SAME_PROPERTY), facts.of(INVERSE)
+    parts, whole = _members(facts, facts.of(INTERSECTION)), _members(facts, facts.of(UNION))
+    symmetric = facts.typed(SYMMETRIC)
+    classes = joined(facts.of(SUB_CLASS), same_class, turned(same_class, n), parts, turned(whole, n))
+    properties = joined(facts.of(SUB_PROPERTY), same_property, turned(same_property, n))
+    return _Schema(
+        classes=without_self(reach(classes, n), n),
+        properties=without_self(reach(properties, n), n),
+        inverses=joined(inverse, turned(inverse, n), of(symmetric, symmetric, n)),
+        transitive=frozenset(facts.typed(TRANSITIVE).tolist()),
+    )
 
 
-def _both_ways(pairs: Pairs) -> Pairs:
-    return pairs | {(right, left) for left, right in pairs}
+def _members(facts: _Facts, heads: Pairs) -> Pairs:
+    """The members of the lists of which these nodes have the heads; a list that runs in a circle ends where it began."""
+    n = len(facts.nodes)
+    firsts, rests = grouped(facts.of(FIRST), n), grouped(facts.of(REST), n)
+    found: list[tuple[int, int]] = []
+    for owner, head in zip(*(side.tolist() for side in ends(heads, n)), strict=True):
+        seen: set[int] = set()
+        while head != _NUMBER[NIL] and head not in seen:
+            seen.add(head)
+            found += [(owner, member) for member in firsts.get(head, ())]
+            head = next(iter(rests.get(head, ())), _NUMBER[NIL])
+    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return of(pairs[:, 0], pairs[:, 1], n)
 
 
-def _members(store: ox.Store, head: Node) -> list[Node]:
-    """Return the members of an RDF list; a list that runs in a circle ends where it began."""
-    members: list[Node] = []
-    seen: set[Node] = set()
-    while head != NIL and head not in seen and not isinstance(head, ox.Literal):
-        seen.add(head)
-        members += [quad.object for quad in store.quads_for_pattern(head, FIRST, None)]
-        rest = [quad.object for quad in store.quads_for_pattern(head, REST, None)]
-        if not rest:
-            break
-        head = rest[0]
-    return members
-
-
-def _grouped(pairs: Iterable[tuple[Node, Node]]) -> dict[Node, set[Node]]:
-    grouped: dict[Node, set[Node]] = defaultdict(set)
-    for left, right in pairs:
-        grouped[left].add(right)
-    return dict(grouped)
-
-
-def _reach(pairs: Iterable[tuple[Node, Node]]) -> dict[Node, set[Node]]:
-    """Return for every node all others that it reaches; circles reach each other, but no node itself."""
-    steps = _grouped(pairs)
-    reached: dict[Node, set[Node]] = {}
-    for start in steps:
-        found: set[Node] = set()
-        waiting = list(steps[start])
-        while waiting:
-            node = waiting.pop()
-            if node not in found:
-                found.add(node)
-                waiting += steps.get(node, ())
-        found.discard(start)
-        reached[start] = found
-    return reached
-
-
-def _property_triples(store: ox.Store, schema: Schema) -> list[ox.Quad]:
-    """Return the new triples by rdfs7, inverse, symmetric and transitive properties, to their fixpoint."""
-    targets = {node for above in schema.properties_above.values() for node in above} | {
-        n for found in schema.inverses.values() for n in found
-    }
-    active = {node for node in {*schema.properties_above, *schema.inverses, *schema.transitive, *targets} if isinstance(node, ox.NamedNode)}
-    known: dict[Node, Pairs] = {node: _pairs(store, node) for node in active}
-    original = {node: set(pairs) for node, pairs in known.items()}
-    fresh: dict[Node, Pairs] = {node: set(pairs) for node, pairs in known.items() if pairs}
+def _inherit_triples(facts: _Facts, schema: _Schema) -> None:
+    """Take up the triples by rdfs7, inverse, symmetric and transitive properties, to their fixpoint."""
+    n = len(facts.nodes)
+    above, inverses = grouped(schema.properties, n), grouped(schema.inverses, n)
+    fresh = {node: facts.pairs[node] for node in {*above, *inverses, *schema.transitive} if node in facts.pairs}
     while fresh:
         node, pairs = fresh.popitem()
         if node in schema.transitive:
-            pairs = _sayable(node, pairs | _extended(known[node], pairs))
-            known[node] |= pairs
-        for above in schema.properties_above.get(node, ()):
-            _push(above, pairs, known, fresh)
-        turned: Pairs = {(right, left) for left, right in pairs if not isinstance(right, ox.Literal)}
-        for other in schema.inverses.get(node, ()):
-            _push(other, turned, known, fresh)
-    return [quad for node, pairs in known.items() for quad in _quads(pairs - original[node], node)]
+            new = _sayable(without(reach(facts.pairs[node], n), facts.pairs[node]), node, n)
+            facts.add(node, new)
+            pairs = joined(_sayable(pairs, node, n), new)
+        back = turned(pairs[facts.sayable[pairs % n]], n)
+        for others, told in ((above, pairs), (inverses, back)):
+            for other in others.get(node, ()):
+                new = without(_sayable(told, other, n), facts.pairs.get(other, NONE))
+                if new.size and facts.named[other]:
+                    facts.add(other, new)
+                    fresh[other] = joined(fresh.get(other, NONE), new)
 
 
-def _push(node: Node, pairs: Pairs, known: dict[Node, Pairs], fresh: dict[Node, Pairs]) -> None:
-    if node in known:
-        new = _sayable(node, pairs) - known[node]
-        if new:
-            known[node] |= new
-            fresh.setdefault(node, set()).update(new)
+def _sayable(pairs: Pairs, predicate: int, n: int) -> Pairs:
+    """The pairs without those that would put a class or property below itself."""
+    return without_self(pairs, n) if predicate in (_NUMBER[SUB_CLASS], _NUMBER[SUB_PROPERTY]) else pairs
 
 
-def _sayable(node: Node, pairs: Pairs) -> Pairs:
-    """Return the pairs without those that would put a class or property below itself."""
-    return {(left, right) for left, right in pairs if left != right} if node in (SUB_CLASS, SUB_PROPERTY) else pairs
+def _inherit_types(facts: _Facts, schema: _Schema) -> None:
+    """Take up the types by domain, range and rdfs9."""
+    n = len(facts.nodes)
+    types = [facts.of(TYPE)]
+    for word, side in ((DOMAIN, 0), (RANGE, 1)):
+        classes = facts.of(word)
+        used = [(node, facts.pairs[node]) for node in set((classes // n).tolist()) if node in facts.pairs]
+        members = np.concatenate([NONE, *(ends(pairs, n)[side] for _, pairs in used)])
+        properties = np.repeat(np.array([node for node, _ in used], dtype=np.int64), [pairs.size for _, pairs in used])
+        can = facts.sayable[members]
+        types.append(composed(of(members[can], properties[can], n), classes, n))
+    told = joined(*types)
+    told = joined(told, composed(told, schema.classes, n))
+    facts.add(_NUMBER[TYPE], told[facts.named[told % n]])
 
 
-def _extended(pairs: Pairs, fresh: Pairs) -> Pairs:
-    """Return the pairs that transitivity adds to `pairs`, of which `fresh` are those not yet joined with the others."""
-    right_of, left_of = _grouped(pairs), _grouped((right, left) for left, right in pairs)
-    known, added, waiting = set(pairs), set[tuple[Node, Node]](), list(fresh)
-    while waiting:
-        left, right = waiting.pop()
-        joined = [(left, further) for further in right_of.get(right, ())] + [(nearer, right) for nearer in left_of.get(left, ())]
-        for pair in joined:
-            if pair not in known:
-                known.add(pair)
-                added.add(pair)
-                waiting.append(pair)
-                right_of.setdefault(pair[0], set()).add(pair[1])
-                left_of.setdefault(pair[1], set()).add(pair[0])
-    return added
-
-
-def _quads(pairs: Iterable[tuple[Node, Node]], predicate: Node) -> list[ox.Quad]:
-    """Return the pairs as triples, leaving out those that RDF cannot say: with a literal as subject."""
-    assert isinstance(predicate, ox.NamedNode)
-    return [ox.Quad(left, predicate, right) for left, right in pairs if not isinstance(left, ox.Literal)]
-
-
-def _schema_triples(store: ox.Store, schema: Schema) -> list[ox.Quad]:
-    """Return the new subClassOf and subPropertyOf triples between named nodes."""
-    added: list[ox.Quad] = []
-    for predicate, table in ((SUB_CLASS, schema.classes_above), (SUB_PROPERTY, schema.properties_above)):
-        named = {
-            (below, above)
-            for below, found in table.items()
-            if isinstance(below, ox.NamedNode)
-            for above in found
-            if isinstance(above, ox.NamedNode)
-        }
-        added += _quads(named - _pairs(store, predicate), predicate)
-    return added
-
-
-def _type_triples(store: ox.Store, schema: Schema) -> list[ox.Quad]:
-    """Return the new types by domain, range and rdfs9."""
-    asserted = _pairs(store, TYPE)
-    types = {pair for pair in asserted if pair[1] in schema.classes_above}
-    for table, end in ((schema.domains, 0), (schema.ranges, 1)):
-        for node, classes in table.items():
-            if isinstance(node, ox.NamedNode):
-                ends = {pair[end] for pair in _pairs(store, node)}
-                types |= {(member, kind) for member in ends if not isinstance(member, ox.Literal) for kind in classes}
-    types |= {(member, above) for member, kind in types for above in schema.classes_above.get(kind, ())}
-    return _quads({pair for pair in types - asserted if isinstance(pair[1], ox.NamedNode)}, TYPE)
-
-
-def _new_to(schema: Schema, quad: ox.Quad) -> bool:
-    """Tell whether a schema triple says something that `schema` does not already hold."""
-    subject, value = quad.subject, quad.object
-    match quad.predicate:
-        case p if p == SUB_CLASS:
-            return value not in schema.classes_above.get(subject, ()) and subject != value
-        case p if p == SUB_PROPERTY:
-            return value not in schema.properties_above.get(subject, ()) and subject != value
-        case p if p == TYPE:
-            return value in _SCHEMA_TYPES
-        case p:
-            return p in _SCHEMA
+def _quads(facts: _Facts, predicate: int, pairs: Pairs) -> list[ox.Quad]:
+    node, nodes = facts.nodes[predicate], facts.nodes
+    assert isinstance(node, ox.NamedNode)
+    left, right = ends(pairs, len(nodes))
+    return [ox.Quad(nodes[i], node, nodes[j]) for i, j in zip(left.tolist(), right.tolist(), strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 
 import pyoxigraph as ox
@@ -32,6 +32,8 @@ class Columns:
         self._values = values
         self._attached: dict[Resource, Links] = {}
         self._members: Links = {}
+        self._common: dict[Resource, frozenset[ColumnFact]] = {}
+        self._keys: dict[str, tuple[str, str] | None] = {}
 
     def of(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
         """Return where the observations of a property stand, sorted; with an entity: its own sensors' columns, else the shared one.
@@ -40,12 +42,10 @@ class Columns:
         """
         wanted = node_of(property_iri)
         hosted = None if entity_iri is None else self._hosted.get(node_of(entity_iri), [])
-        shared: set[ColumnFact] = set()
         own: set[ColumnFact] = set()
-        for observed in self._and_members(wanted):
+        for observed in self._and_members(wanted) if hosted is None or hosted else ():
             common = self._column_texts.get(observed, [])
             common_unit = self._values.unit_of(observed)
-            shared |= {ColumnFact(column=column, unit=common_unit, entity=None, sensor=None) for column in common}
             watching = self._observing.get(observed, [])
             for sensor in watching if hosted is None else [sensor for sensor in hosted if observed in self._observed[sensor]]:
                 hosts = [host.value for host in self._hosts.get(sensor, []) if isinstance(host, ox.NamedNode)]
@@ -54,8 +54,18 @@ class Columns:
                     own |= {ColumnFact(column=column, unit=unit, entity=host, sensor=sensor.value) for host in hosts or (None,)}
         if entity_iri is not None:
             mine = {fact for fact in own if fact.entity == entity_iri} | self._of_attached(wanted, entity_iri)
-            return _ordered(mine or shared)
-        return _ordered(own | shared)
+            return _ordered(mine or self._of_all(wanted))
+        return _ordered(own | self._of_all(wanted))
+
+    def _of_all(self, wanted: Resource) -> frozenset[ColumnFact]:
+        """The columns that a property has for all entities."""
+        if wanted not in self._common:
+            self._common[wanted] = frozenset(
+                ColumnFact(column=column, unit=self._values.unit_of(observed), entity=None, sensor=None)
+                for observed in self._and_members(wanted)
+                for column in self._column_texts.get(observed, [])
+            )
+        return self._common[wanted]
 
     def at(self, iri: str) -> list[ColumnFact]:
         """Return where the values of a sensor, or of an observed property, stand, sorted; [] for a node that has no column.
@@ -96,6 +106,11 @@ class Columns:
         The column stands on the entity or on a class of it, the most special class first; the value is `fkg:keyValue`, else the local
         name.
         """
+        if entity_iri not in self._keys:
+            self._keys[entity_iri] = self._key(entity_iri)
+        return self._keys[entity_iri]
+
+    def _key(self, entity_iri: str) -> tuple[str, str] | None:
         entity = node_of(entity_iri)
         column = next(iter(self._key_columns.get(entity, [])), None) or self._class_key(entity)
         if column is None:
@@ -198,5 +213,5 @@ def _grouped(pairs: Iterable[tuple[Resource, Resource]]) -> Links:
     return dict(found)
 
 
-def _ordered(facts: set[ColumnFact]) -> list[ColumnFact]:
+def _ordered(facts: Collection[ColumnFact]) -> list[ColumnFact]:
     return sorted(facts, key=lambda fact: (fact.entity or "", fact.column, fact.unit or "", fact.sensor or ""))

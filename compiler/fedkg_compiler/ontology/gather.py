@@ -12,9 +12,10 @@ import pyoxigraph as ox
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.reading import Document
-from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS, SOSA, STANDARD_TERMS
-from fedkg_compiler.ontology.terms import TermKind, split_iri
-from fedkg_compiler.ontology.vocabulary import closest
+from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS, SOSA, STANDARD_TERMS, UNIT
+from fedkg_compiler.ontology.terms import KnownTerm, TermKind, split_iri
+from fedkg_compiler.ontology.unit_names import units_meant
+from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
 _CLASS_TYPES = frozenset({OWL + "Class", RDFS + "Class", RDFS + "Datatype"})
 _PROPERTY_TYPES = frozenset(
@@ -26,6 +27,7 @@ _PROPERTY_TYPES = frozenset(
 )
 _LABEL = (RDFS + "label", SKOS + "prefLabel")
 _COMMENT = (RDFS + "comment", SKOS + "definition")
+_TELLING = frozenset(ox.NamedNode(iri) for iri in (*_LABEL, *_COMMENT, RDFS + "subClassOf", RDF + "type"))
 _MOST_REPORTED = 20
 
 
@@ -45,15 +47,12 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
     An observed property (`sosa:ObservableProperty`) and a property that is used count as properties where individuals do not count.
     """
     found: dict[str, Definition] = defaultdict(lambda: Definition(ontology))
-    properties: set[str] = set()
     observed: set[str] = set()
     beside: set[str] = set()
     for quad in document.triples:
-        predicate = quad.predicate.value
-        properties.add(predicate)
-        if not isinstance(quad.subject, ox.NamedNode):
+        if quad.predicate not in _TELLING or not isinstance(quad.subject, ox.NamedNode):
             continue
-        entry = found[quad.subject.value]
+        predicate, entry = quad.predicate.value, found[quad.subject.value]
         if isinstance(quad.object, ox.Literal):
             if predicate in _LABEL:
                 entry.labels.add((quad.object.language or "", quad.object.value))
@@ -72,9 +71,11 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
             elif kind == OWL + "Ontology":
                 beside.add(quad.subject.value)
     if individuals:
-        return {iri: entry for iri, entry in found.items() if split_iri(iri)[1] and iri not in beside}
+        subjects = {quad.subject for quad in document.triples}
+        named = {node.value for node in subjects if isinstance(node, ox.NamedNode)} - beside
+        return {iri: found[iri] for iri in named if split_iri(iri)[1]}
     kept = {iri: entry for iri, entry in found.items() if entry.kind != "individual" or iri in observed}
-    for iri in properties - set(kept):
+    for iri in {node.value for node in {quad.predicate for quad in document.triples}} - set(kept):
         if iri.startswith(tuple(STANDARD_TERMS)):
             continue
         kept[iri] = found[iri]
@@ -82,9 +83,24 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
     return kept
 
 
-def best_text(texts: set[tuple[str, str]]) -> str:
+def _best_text(texts: set[tuple[str, str]]) -> str:
     """Return the text in English, else without a language, else in the first language; "" where there is none."""
     return min(texts, key=lambda item: (0 if item[0].startswith("en") else 1 if not item[0] else 2, *item), default=("", ""))[1]
+
+
+def known_terms(found: Mapping[str, Definition], vocabulary: Vocabulary) -> tuple[KnownTerm, ...]:
+    """The defined names with what is said of them, sorted by IRI."""
+    return tuple(
+        KnownTerm(
+            iri=iri,
+            short=vocabulary.shorten(iri),
+            kind=entry.kind,
+            label=_best_text(entry.labels),
+            comment=_best_text(entry.comments),
+            ontology=entry.ontology,
+        )
+        for iri, entry in sorted(found.items())
+    )
 
 
 def strangers(
@@ -95,26 +111,23 @@ def strangers(
     Where our module has only a part of the ontology (`partial`), a name is doubtful only if it is nearly one of those.
     """
     spaces = sorted({*closed, *STANDARD_TERMS}, key=len, reverse=True)
-    defined = {quad.subject.value for quad in document.triples if isinstance(quad.subject, ox.NamedNode)}
-    used: dict[str, None] = {}
-    for quad in document.triples:
-        used[quad.predicate.value] = None
-        if isinstance(quad.object, ox.NamedNode):
-            used[quad.object.value] = None
+    known_spaces = tuple(spaces)
+    nodes = dict.fromkeys(node for quad in document.triples for node in (quad.predicate, quad.object) if isinstance(node, ox.NamedNode))
+    used = [node for node in nodes if node.value.startswith(known_spaces)]
+    defined = {quad.subject for quad in document.triples}.intersection(used)
     problems: list[Diagnostic] = []
-    for iri in used:
-        space = next((space for space in spaces if iri.startswith(space)), None)
-        if space is None or iri in defined:
-            continue
+    for iri in (node.value for node in used if node not in defined):
+        space = next(space for space in spaces if iri.startswith(space))
         local = iri[len(space) :]
         names = known.get(space, frozenset()) | STANDARD_TERMS.get(space, frozenset())
         if not local or local in names or (space.endswith("rdf-syntax-ns#") and re.fullmatch(r"_\d+", local)):
             continue
-        meant = closest(local, names)
-        if meant is None and space in partial:
+        meant = units_meant(local, names) if space == UNIT else ()
+        meant = meant or tuple(filter(None, (closest(local, names),)))
+        if not meant and space in partial:
             continue
         shown = _shown(document, space, local)
-        advice = f"did you mean `{_shown(document, space, meant)}`?" if meant else ""
+        advice = f"did you mean {' or '.join(f'`{_shown(document, space, one)}`' for one in meant)}?" if meant else ""
         name = closed.get(space, space)
         problems.append(
             report("FKG115", find(document, iri, space, local), f"{name} has no term `{shown}`", help=advice, severity="warning")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
@@ -12,6 +12,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology import answer, query, query_file
 from fedkg_compiler.ontology.closure import TYPE
 from fedkg_compiler.ontology.columns import Columns
+from fedkg_compiler.ontology.gather import Definition, known_terms
 from fedkg_compiler.ontology.ownership import Ownership
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import RDFS, SKOS
@@ -29,15 +30,18 @@ class Graph:
     """Everything that is known, with its closure; nothing changes it after it was loaded.
 
     Args:
-        store: the triples, closed. vocabulary: the names that rule files may use. known: the defined terms.
+        store: the triples, closed. vocabulary: the names that rule files may use. defined: what ontologies and graphs say of their names.
         ownership: what belongs to the client whose private pack is made; the triples of others are cut out then. None for a public pack.
     """
 
-    def __init__(self, store: ox.Store, vocabulary: Vocabulary, known: Sequence[KnownTerm], ownership: Ownership | None = None) -> None:
+    def __init__(
+        self, store: ox.Store, vocabulary: Vocabulary, defined: Mapping[str, Definition], ownership: Ownership | None = None
+    ) -> None:
         self._store = store
         self._values = Values(store)
         self._columns = Columns(store, self._values)
-        self._known = tuple(known)
+        self._defined = defined
+        self._labels: dict[str, str] = {}
         self.vocabulary = vocabulary
         self.ownership = ownership
 
@@ -139,6 +143,11 @@ class Graph:
 
     def label_of(self, iri: str) -> str:
         """Return the entity's name for people: its label in English, else without a language, else in any, else the local name."""
+        if iri not in self._labels:
+            self._labels[iri] = self._label(iri)
+        return self._labels[iri]
+
+    def _label(self, iri: str) -> str:
         node = node_of(iri)
         found = [quad.object for predicate in _LABELS for quad in self._store.quads_for_pattern(node, predicate, None)]
         texts = [item for item in found if isinstance(item, ox.Literal)]
@@ -166,7 +175,7 @@ class Graph:
 
     def terms(self) -> tuple[KnownTerm, ...]:
         """Return the classes, properties and individuals that ontologies and graphs define, sorted by IRI."""
-        return self._known
+        return known_terms(self._defined, self.vocabulary)
 
     def has(self, iri: str) -> bool:
         """Tell whether any triple speaks of the IRI."""

@@ -13,15 +13,15 @@ from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import ABSENT, note
 from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
-from fedkg_compiler.ontology.closure import close
-from fedkg_compiler.ontology.gather import Definition, best_text, by_namespace, definitions, find, strangers
+from fedkg_compiler.ontology.closure import follows
+from fedkg_compiler.ontology.gather import Definition, by_namespace, definitions, find, strangers
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.ownership import Ownership, cut
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
 from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
 from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
-from fedkg_compiler.ontology.terms import KnownTerm
+from fedkg_compiler.ontology.two_names import one_of_two_names
 from fedkg_compiler.ontology.values import is_iri
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
@@ -85,7 +85,10 @@ def load_graph(
     for alignment in loading.catalog.alignments:
         if set(alignment.between) <= loading.names:
             _keep_ontology(loading, "-".join(alignment.between), *_our_file(loading.catalog.folder / alignment.file))
-    triples = [quad for document in [*(document for _, document in loading.ontologies), *loading.graphs] for quad in document.triples]
+    ontologies = [document for _, document in loading.ontologies]
+    equal, said = one_of_two_names(loading.graphs, ontologies, [iri for iri, _ in prefixes.values()])
+    loading.problems += said
+    triples = [*(quad for document in [*ontologies, *loading.graphs] for quad in document.triples), *equal]
     whole = _closed(triples)
     _declare_prefixes(loading, prefixes)
     if client:
@@ -100,7 +103,7 @@ def load_graph(
 def _closed(triples: Sequence[ox.Quad]) -> ox.Store:
     store = ox.Store()
     store.extend(triples)
-    close(store)
+    store.extend(follows(triples))
     return store
 
 
@@ -277,19 +280,9 @@ def _graph(loading: _Loading, store: ox.Store, whole: ox.Store, ownership: Owner
         unused=_unused(loading),
         declared=_declared(loading),
         store=whole,
+        told=None if store is whole else store,
     )
-    known = [
-        KnownTerm(
-            iri=iri,
-            short=vocabulary.shorten(iri),
-            kind=entry.kind,
-            label=best_text(entry.labels),
-            comment=best_text(entry.comments),
-            ontology=entry.ontology,
-        )
-        for iri, entry in sorted(found.items())
-    ]
-    return Graph(store, vocabulary, known, ownership)
+    return Graph(store, vocabulary, found, ownership)
 
 
 def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:

@@ -92,7 +92,8 @@ def read_rdf(body: bytes, *, file: str) -> tuple[Document | None, tuple[Diagnost
     problems += found[0]
     if not lenient and any(problem.code == "FKG104" for problem in found[0]):
         lenient, (raw, _) = True, _parse(text, syntax, file, lenient=True, quiet=True)
-    triples = tuple(_renamed(raw, digest[:12], drop_broken=lenient))
+    plain = syntax == "n-triples" and "_:" not in text and not lenient
+    triples = tuple(raw if plain else _renamed(raw, digest[:12], drop_broken=lenient))
     imports = tuple(
         dict.fromkeys(quad.object.value for quad in triples if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode))
     )

@@ -12,6 +12,7 @@ from fedkg.units.unit import Unit, same_scale
 from fedkg_compiler.ontology.standard import FKG, QUDT, XSD
 from fedkg_compiler.ontology.standard import UNIT as UNIT_SPACE
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
+from fedkg_compiler.ontology.unit_names import units_meant
 
 NUMERIC_VALUE = (ox.NamedNode(QUDT + "numericValue"), ox.NamedNode(QUDT + "value"))
 UNIT = (ox.NamedNode(QUDT + "unit"), ox.NamedNode(QUDT + "hasUnit"))
@@ -79,7 +80,7 @@ class Values:
         return self._units[iri]
 
     def nearest_unit(self, iri: str) -> str | None:
-        """Return the unit that was probably meant by an IRI nobody knows (``unit:KELVIN``), as ``unit:K``; None where none is near."""
+        """Return what was probably meant by an IRI nobody knows: ``unit:K`` for ``unit:KELVIN``, both readings of ``unit:MPA``; or None."""
         known = {
             quad.subject.value: parse_unit(quad.object.value)
             for quad in self._store.quads_for_pattern(None, _UNIT_TEXT, None)
@@ -87,11 +88,14 @@ class Values:
         }
         locals_ = {local_name(other): other for other in sorted(known)}
         word = local_name(iri)
+        spelt = units_meant(word, locals_)
+        if spelt:
+            return " or ".join(_unit_shown(locals_[local]) for local in spelt)
         meant = parse_unit(word.lower().replace("_", "."))
         same = [] if isinstance(meant, UnitProblem) else [o for o, u in known.items() if isinstance(u, Unit) and same_scale(meant, u)]
         near = locals_.get(nearest(word, locals_) or "")
         found = min(same, key=lambda other: (len(other), other)) if same else near
-        return None if found is None else f"unit:{local_name(found)}" if found.startswith(UNIT_SPACE) else f"<{found}>"
+        return None if found is None else _unit_shown(found)
 
     def unit_of(self, node: ox.NamedNode | ox.BlankNode) -> str | None:
         """Return the unit that ``qudt:unit`` or ``qudt:hasUnit`` gives a node, as text; None where there is none."""
@@ -130,6 +134,10 @@ class Values:
             return None
         unit = self.unit_of(node)
         return value if unit is None else Quantity(number, unit)
+
+
+def _unit_shown(iri: str) -> str:
+    return f"unit:{local_name(iri)}" if iri.startswith(UNIT_SPACE) else f"<{iri}>"
 
 
 def _number(value: Literal) -> float | None:

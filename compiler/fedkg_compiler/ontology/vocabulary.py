@@ -25,7 +25,8 @@ class Vocabulary:
         partial: closed namespaces of which our module has a part only.
         unused: prefixes of catalogue ontologies that are not loaded, with the word to `use`.
         declared: prefixes that graph files declare for themselves: prefix to (namespace, file).
-        store: the triples, to look up what else is mentioned.
+        store: the triples, to look up what else is mentioned. told: those whose names may stand in messages; None: all. A private pack
+            is made from them alone, and its messages tell no other client's names.
     """
 
     prefixes: Mapping[str, str]
@@ -35,6 +36,7 @@ class Vocabulary:
     declared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
     store: ox.Store = field(default_factory=ox.Store)
+    told: ox.Store | None = None
 
     def shorten(self, iri: str) -> str:
         """Return the prefixed name of an IRI, or ``<IRI>`` where no prefix fits."""
@@ -77,15 +79,12 @@ class Vocabulary:
 
     def mentioned(self, iri: str) -> bool:
         """Tell whether any triple has this IRI."""
-        if not is_iri(iri):
-            return False
-        node = ox.NamedNode(iri)
-        patterns = ((node, None, None), (None, node, None), (None, None, node))
-        return any(next(iter(self.store.quads_for_pattern(*pattern)), None) is not None for pattern in patterns)
+        return _mentions(self.store, iri)
 
     def speaks_of(self, namespace: str) -> frozenset[str]:
-        """Return the local names of all IRIs of a namespace in the graph; looks at every triple, so for messages only."""
-        nodes = (node for quad in self.store for node in (quad.subject, quad.predicate, quad.object) if isinstance(node, ox.NamedNode))
+        """Return the local names of a namespace's IRIs in the graph that may be told; looks at every triple, so for messages only."""
+        store = self.store if self.told is None else self.told
+        nodes = (node for quad in store for node in (quad.subject, quad.predicate, quad.object) if isinstance(node, ox.NamedNode))
         return frozenset(node.value[len(namespace) :] for node in nodes if node.value.startswith(namespace))
 
     def by_local_name(self, name: str) -> list[str]:
@@ -93,8 +92,9 @@ class Vocabulary:
         return sorted(space + name for space, names in self.terms.items() if name in names)
 
     def all_local_names(self) -> frozenset[str]:
-        """Return the local names of all terms that `by_local_name` finds."""
-        return frozenset(name for names in self.terms.values() for name in names)
+        """Return the local names of all terms that `by_local_name` finds and that may be told."""
+        told = self.told
+        return frozenset(name for space, names in self.terms.items() for name in names if told is None or _mentions(told, space + name))
 
     def _closed_space(self, iri: str) -> str | None:
         return max((space for space in self.closed if iri.startswith(space)), key=len, default=None)
@@ -114,6 +114,14 @@ class Vocabulary:
             return report("FKG110", span, message, help=f"did you mean `{meant}:`? then add `use {self.unused[meant]}`")
         advice = f"did you mean `{meant}:`?" if meant else f"declare it: `prefix {prefix}: <https://...#>`"
         return report("FKG110", span, message, help=advice)
+
+
+def _mentions(store: ox.Store, iri: str) -> bool:
+    if not is_iri(iri):
+        return False
+    node = ox.NamedNode(iri)
+    patterns = ((node, None, None), (None, node, None), (None, None, node))
+    return any(next(iter(store.quads_for_pattern(*pattern)), None) is not None for pattern in patterns)
 
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:

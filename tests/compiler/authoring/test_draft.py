@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
+from tries import tries
 
 from fedkg.errors import TableError
 from fedkg.tables import Table, read_bytes, read_table
@@ -163,7 +164,7 @@ words = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, ma
 headers = st.lists(words.filter(bool), min_size=1, max_size=5, unique=True)
 
 
-@settings(max_examples=80, deadline=None)
+@tries(40)
 @given(headers=headers, data=st.data())
 def test_any_header_gives_a_rule_that_parses(headers: list[str], data: st.DataObject) -> None:
     values = st.lists(st.floats(-1e12, 1e12, allow_subnormal=False), min_size=7, max_size=7)
@@ -175,15 +176,17 @@ def test_any_header_gives_a_rule_that_parses(headers: list[str], data: st.DataOb
         assert isinstance(rule.formula, Comparison | Monotone)
 
 
-@settings(max_examples=50, deadline=None)
+@tries(25)
 @given(values=st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=20))
 def test_a_drafted_range_holds_on_the_data_it_was_drafted_from(values: list[float]) -> None:
-    text = draft_rules(None, Table.of("t.csv", {"x": np.array(values)}))
-    for rule in rules_of(text):
-        if isinstance(rule.formula, Comparison):
-            low, high = (float(part.split("<=")[i].split("#")[0]) for part in [text.split("require ")[1]] for i in (0, 2))
-            assert low <= min(values)
-            assert max(values) <= high
+    text = draft_rules(None, Table.of("t.csv", {"x": np.array([*values, values[0]])}))  # it ends where it began, so it never only rises
+    rules = rules_of(text)
+    assert len(rules) == (0 if len(set(values)) == 1 or set(values) <= {0.0, 1.0} else 1)
+    for rule in rules:
+        assert isinstance(rule.formula, Comparison)
+        low, _, high = text.split("require ")[1].split("#")[0].split("<=")
+        assert float(low) <= min(values)
+        assert max(values) <= float(high)
 
 
 def test_a_backtick_in_a_header_is_declared_by_a_signal() -> None:
@@ -195,7 +198,12 @@ def test_a_backtick_in_a_header_is_declared_by_a_signal() -> None:
 
 @needs_shared
 @pytest.mark.parametrize(
-    "name", ["ai4i2020/ai4i2020.csv.gz", "skab/valve1/0.csv.gz", "traffic-norway-hourly/volume_hourly_95stations.csv.gz"]
+    "name",
+    [
+        "ai4i2020/ai4i2020.csv.gz",
+        "skab/valve1/0.csv.gz",
+        pytest.param("traffic-norway-hourly/volume_hourly_95stations.csv.gz", marks=pytest.mark.slow),
+    ],
 )
 def test_drafts_of_real_tables(name: str) -> None:
     text = draft_rules(None, read_table(SHARED / "data" / name))

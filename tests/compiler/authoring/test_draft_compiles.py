@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
+from tries import tries
 
 from fedkg.evaluation import Evaluation, evaluate
 from fedkg.tables import Table, read_bytes, read_table
@@ -68,7 +69,7 @@ def test_a_draft_from_data(tmp_path: Path) -> None:
 words = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).map(lambda text: " ".join(text.split()))
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(headers=st.lists(words.filter(bool), min_size=1, max_size=5, unique=True), data=st.data())
 def test_any_headers_and_numbers_give_a_draft_that_holds(
     headers: list[str], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

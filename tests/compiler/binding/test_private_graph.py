@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plant_of_pipes import GRAPH, said
+from tries import tries
 
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
@@ -253,7 +254,7 @@ def _pack(graph: str, client: str) -> Pack:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@tries(12)
 @given(federations(), st.sampled_from(CLIENTS))
 def test_a_private_pack_is_as_if_there_were_no_other_clients(federation: dict[str, str], client: str) -> None:
     """The pack from the graph of all is the pack from the common and the client's own statements, and no foreign number is in it."""
@@ -267,3 +268,29 @@ def test_a_private_pack_is_as_if_there_were_no_other_clients(federation: dict[st
     assert 900001.0 in numbers
     assert not foreign & numbers
     assert not any(other in words_in(pack) for other in CLIENTS if other != client)
+
+
+SECRET = 'plant:Hochofen_Wien plant:wiener_rezept 7 ; fkg:client "wien" .\n'
+SLIPS = {
+    "an entity": "rule r scope client for ?m where { plant:Hochofen_Wein plant:max ?m } require cap <= ?m",
+    "a property": "rule r scope client for ?m where { ?v plant:wiener_rezpt ?m } require cap <= ?m",
+    "a property by its bare name": "signal secret(?v) is wiener_rezpt in kg/h\nrule r scope client require cap <= 3 kg/h",
+    "a class by its bare name": "rule r scope client for ?v in class Hochofen_Wein require cap <= 3 kg/h",
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_no_message_of_a_private_compile_tells_another_client_s_names(slip: str, tmp_path: Path) -> None:
+    for client in ("linz", "wien"):
+        problems = said(SLIPS[slip], tmp_path, graph=OWNED + SECRET, client=client)[1]
+        words = [f"{problem.message} {problem.help} {problem.related}" for problem in problems]
+        assert words
+        assert any("did you mean" in text for text in words) == (client == "wien" and slip != "a class by its bare name"), words
+        if client == "linz":
+            assert not any("Hochofen_Wien" in text or "wiener_rezept" in text for text in words), words
+
+
+def test_a_misspelt_client_is_not_told_who_the_others_are(tmp_path: Path) -> None:
+    problems = said("rule r scope client require cap <= 3 kg/h", tmp_path, graph=OWNED, client="wein")[1]
+    assert [problem.code for problem in problems] == ["FKG288"]
+    assert not any("wien" in f"{problem.message} {problem.help}" for problem in problems)

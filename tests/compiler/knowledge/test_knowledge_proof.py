@@ -93,6 +93,52 @@ def test_what_is_not_allowed_is_shown_at_values_that_data_confirms() -> None:
     assert {one.model: one.outside for one in agreement(found.pack, values, {})}["p"] == 1
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "codes"),
+    [
+        ("grade when ash > 12 % allow C, D", "grade when ash > 20 % allow A, B", ["FKG379"]),
+        ("grade when ash > 12 % allow C, D", "grade when ash <= 12 % allow A, B", []),
+        ("grade when ash > 12 % allow C, D", "grade when ash > 20 % allow B, C", []),
+        ("grade when ash > 12 % allow C, D", "grade when ash > 50 % allow A, B", []),
+        ("quality when ash > 12 % allow 0 .. 40 %", "quality when ash > 20 % allow 50 .. 90 %", ["FKG379"]),
+        ("quality when ash > 12 % allow 0 .. 40 %", "quality when ash > 20 % allow between ash and 90 %", []),
+        ("quality when ash > 12 % allow 0 .. 40 %", "quality when ash > 20 % allow between 2 * ash and 90 %", ["FKG379"]),
+        ("quality when sin(ash) > 0.5 allow 0 .. 40 %", "quality when cos(ash) > 0.5 allow 60 .. 90 %", ["FKG381"]),
+        ("grade when ash > 12 % allow C, D", "quality when ash > 20 % allow 0 .. 40 %", []),
+    ],
+)
+def test_range_models_of_one_output_must_leave_something_together(first: str, second: str, codes: list[str]) -> None:
+    found, said = proven(f"range knowledge r1 of {first} otherwise allow any\nrange knowledge r2 of {second} otherwise allow any\n")
+    assert said == codes
+    assert found == dict.fromkeys(("r1", "r2"), () if codes else ("nonempty",))
+
+
+def test_models_that_contradict_each_other_are_named_with_values_that_data_confirms() -> None:
+    found = compile_rules(
+        text=HEAD
+        + "range knowledge r1 of grade when ash > 12 % allow C, D otherwise allow any\n"
+        + "range knowledge r2 of grade when ash > 20 % allow A, B otherwise allow any\n"
+        + "range knowledge r3 of grade when ash > 30 % allow A, B, C otherwise allow any\n"
+    )
+    assert found.pack is not None
+    [item] = [item for item in found.diagnostics if item.code == "FKG379"]
+    assert item.message == "`r1` and `r2` together allow nothing for `grade`, at ash 21 %"
+    assert (item.span.line, [one.span.line for one in item.related]) == (6, [5])
+    names = [column.name for column in found.pack.manifest.contract.columns]
+    values = np.full((1, 1, len(names)), np.nan)
+    values[0, 0, names.index("ash")] = 21
+    assert {one.model: (one.empty, one.disjoint) for one in agreement(found.pack, values, {})} == dict.fromkeys(("r1", "r2", "r3"), (0, 1))
+
+
+def test_three_models_that_only_together_allow_nothing_are_one_message() -> None:
+    ranges = {"r1": "30 % allow A, B", "r2": "20 % allow B, C", "r3": "10 % allow A, C"}
+    text = "".join(f"range knowledge {name} of grade when ash > {clause} otherwise allow any\n" for name, clause in ranges.items())
+    found = compile_rules(text=HEAD + text)
+    assert [item.message for item in found.diagnostics if item.code == "FKG379"] == [
+        "`r1`, `r2` and `r3` together allow nothing for `grade`, at ash 31 %"
+    ]
+
+
 def test_what_cannot_be_decided_is_said() -> None:
     text = "range knowledge r of quality when sin(ash) > 0.5 allow 0 .. 40 % when cos(ash) > 0.5 allow 60 .. 90 % otherwise allow any\n"
     found, codes = proven(text)

@@ -12,8 +12,8 @@ from fedkg.tables import read_table
 from fedkg_compiler import compile_rules
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.inputs import recording
-from fedkg_compiler.library import library_names, library_path
-from fedkg_compiler.resources import data_folder
+from fedkg_compiler.library import library_names
+from fedkg_compiler.resources import data_folder, library_path
 
 LIMITS = data_folder("rules") / "isa95" / "limits.ttl"
 CAPACITY = data_folder("rules") / "isa95" / "capacity.ttl"
@@ -51,6 +51,24 @@ def test_templates_are_used_by_name() -> None:
     compilation = used(f"{head}rule r require follows operational_range(v, 1, 9, 0 h, 2 h)\n")
     assert names(compilation) == ["r"]
     assert [item.message for item in compilation.diagnostics] == []
+
+
+def test_a_template_that_is_not_taken_yet_is_asked_for() -> None:
+    text = "signal v in m3\nrule r require follows operational_range(v, 1, 9, 0 h, 2 h)\n"
+    [found] = used(text).diagnostics
+    assert (found.code, found.help) == ("FKG265", "write: use rules templates.operational_range")
+    text = "signal v in m3\ninfer s per client find ?low, ?high in operational_range(v, ?low, ?high, 0 h, 2 h)\n"
+    [found] = used(text).diagnostics
+    assert (found.code, found.help) == ("FKG265", "write: use rules templates.operational_range")
+    [found] = used("signal v in m3\nrule r require follows within_capacity(v)\n").diagnostics
+    assert found.help == "it is a rule and no template: use rules isa95.capacity takes it as it is"
+
+
+def test_a_signal_may_have_the_name_of_a_parameter_in_the_library() -> None:
+    head = "use rules templates\ntimeline step 1 h\nsignal x in m3\n"
+    assert used(f"{head}rule r require follows operational_range(x, 1, 9, 0 h, 2 h)\n").diagnostics == ()
+    own = used(f"{head}template mine(x) = x <= 9\nrule r require follows mine(x)\n").diagnostics
+    assert [item.code for item in own] == ["FKG268"]
 
 
 def test_the_cache_knows_what_was_read() -> None:

@@ -79,6 +79,14 @@ def _codes(text: str) -> list[str]:
     return [problem.code for problem in compile_rules(text=text).diagnostics if problem.severity != "info"]
 
 
+def test_what_is_calculated_without_a_unit_names_its_columns_and_the_unit_to_write() -> None:
+    [found] = compile_rules(text="signal x\nsignal y\nrule r require x^2 + sin(y) <= 9\n").diagnostics
+    assert (found.code, found.help) == ("FKG238", "write: signal x in dimensionless")
+    assert "`x`, whose unit nobody tells" in found.message
+    assert "``" not in found.message
+    assert _codes("signal x in dimensionless\nsignal y\nrule r require x^2 + sin(y) <= 9\n") == []
+
+
 def test_a_product_of_columns_without_units_is_not_set_beside_a_power() -> None:
     assert _codes("rule r require `n` * `m` <= 9 kW") == ["FKG238"]
     assert np.isclose(row_of("rule r require `n` * `m` <= 9000", {"n": 100, "m": 50}).robustness, 4000).all()

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 from graph_cases import HERE, PLANT, PLANT_TTL, header
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
+from tries import tries
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology import Catalog, Graph, Iri, Literal, Quantity, load_graph
@@ -199,7 +200,7 @@ def test_right_patterns_have_no_slip(plant: Graph, where: str) -> None:
     assert [problem.code for problem in plant.select(where, ["x"], span=HERE)[1] if problem.severity == "error"] == []
 
 
-@settings(max_examples=300, deadline=None)
+@tries(150)
 @given(st.data())
 def test_a_slip_is_only_found_where_the_store_refuses(data: st.DataObject) -> None:
     """Single words of right patterns are dropped, doubled or swapped: what the walk calls a slip, the store's parser refuses."""

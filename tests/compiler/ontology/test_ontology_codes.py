@@ -64,6 +64,10 @@ CASES: dict[str, tuple[str, Case]] = {
     "FKG114": ("`Site` may be mason:Site or isa95:Site", lambda c, _: named(c, "Site")),
     "FKG115": ("isa95 has no term `isa95:WorkUnt`", lambda c, _: loaded(c, ("isa95",), text="plant:a a isa95:WorkUnt .")),
     "FKG116": ("says nothing about mason", lambda _c, folder: added(folder, "mason", TRIPLE, TRIPLE_SHA)),
+    "FKG117": (
+        "terms of <http://schema.org/> are taken as those of <https://schema.org/>",
+        lambda c, _: loaded(c, ("schema",), text="<http://x> a <http://schema.org/Offer> ."),
+    ),
     "FKG150": ("the pattern is not SPARQL at `Site`: an object is expected", lambda c, _: asked(c, "?x a Site")),
     "FKG151": ("the variable ?x does not occur in the pattern", lambda c, _: asked(c, "?y a isa95:Site")),
     "FKG152": ("a pattern asks the loaded graph alone, not another server", lambda c, _: asked(c, "SERVICE <http://x/> { ?x ?y ?z }")),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
@@ -196,7 +197,7 @@ def test_relative_iris_do_not_depend_on_the_folder() -> None:
     assert str(first.triples[0].subject) == "<file:///plant.ttl#x>"
 
 
-@settings(max_examples=200, deadline=None)
+@tries(100)
 @given(st.data())
 def test_no_file_makes_the_reader_crash(data: st.DataObject) -> None:
     seeds = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedkg.pack import Call, Negate, Param, Power, Product, Quotient, Slot, Sum, Term
 from fedkg_compiler.binding.book import Book, BookColumn
 from fedkg_compiler.lowering.rows import Rows
-from fedkg_compiler.passes.intervals import interval
+from fedkg_compiler.passes.intervals import Declared, interval
 from fedkg_compiler.passes.scales import comparison_scale
 
 X, Y, Z = Slot(index=0), Slot(index=1), Slot(index=2)
@@ -73,7 +73,7 @@ def terms() -> st.SearchStrategy[Term]:
 
 @given(terms(), st.floats(0, 1), st.floats(0, 1))
 def test_values_lie_in_the_interval(term: Term, a: float, b: float) -> None:
-    low, high = interval(term, *case())
+    low, high = interval(term, Declared(*case()))
     at = value(term, -2 + 5 * a, 1 + 4 * b)
     if np.isfinite(at):
         slack = 1e-9 * max(1.0, abs(at))
@@ -81,7 +81,7 @@ def test_values_lie_in_the_interval(term: Term, a: float, b: float) -> None:
 
 
 def test_what_has_no_span_is_unbounded() -> None:
-    low, high = interval(Sum(args=(X, Z)), *case())
+    low, high = interval(Sum(args=(X, Z)), Declared(*case()))
     assert low[0] == -np.inf
     assert high[0] == np.inf
 

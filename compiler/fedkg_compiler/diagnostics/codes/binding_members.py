@@ -11,7 +11,16 @@ MEMBERS: dict[str, Code] = {
 `over ?p where { ... }` and `over ?p in class T` run over members of a set: entities of the graph. The variable is a
 new one, and the pattern joins it to variables of the rule that stand for entities.
 
-    rule balance for ?v in class plant:Vessel require sum of flow(?v) over ?v where { ?v plant:into ?v } <= 9 kg/h
+    prefix plant: <https://example.org/plant#>
+    signal flow(?p) is plant:flow in kg/h
+    rule r for ?v in class plant:Vessel require sum of flow(?v) over ?v where { ?v plant:into ?v } <= 9 kg/h
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    plant:V1 a plant:Vessel . plant:P1 plant:into plant:V1 .
+    plant:s1 sosa:observes plant:flow ; sosa:isHostedBy plant:P1 ; fkg:column "F1" .
 
 Choose another name for the member: `sum of flow(?p) over ?p where { ?p plant:into ?v }`. The rows of a table are no
 entities of the graph, and have no members.
@@ -22,7 +31,16 @@ entities of the graph, and have no members.
         """\
 The pattern behind `over` finds no member for any row of the rule, or fewer than `at least` asks for.
 
-    rule balance for ?v in class plant:Vessel require sum of flow(?p) over ?p where { ?p plant:form ?v } <= 9 kg/h
+    prefix plant: <https://example.org/plant#>
+    signal flow(?p) is plant:flow in kg/h
+    rule r for ?v in class plant:Vessel require at least 2 of (flow(?p) >= 1 kg/h) over ?p where { ?p plant:into ?v }
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    plant:V1 a plant:Vessel . plant:P1 plant:into plant:V1 .
+    plant:s1 sosa:observes plant:flow ; sosa:isHostedBy plant:P1 ; fkg:column "F1" .
 
 The sum of nothing is 0, its count too; mean, min and max of nothing are unknown; all of none hold, none of none holds.
 Mend the pattern, or load the graph that has the facts.
@@ -33,8 +51,17 @@ Mend the pattern, or load the graph that has the facts.
         """\
 The body reads a further variable of the pattern, and some member has several values of it: it is taken once with each.
 
+    prefix plant: <https://example.org/plant#>
+    signal flow(?p) is plant:flow in kg/h
     rule r for ?v in class plant:Vessel
       require sum of ?share * flow(?p) over ?p where { ?p plant:into ?v ; plant:share ?share } <= 9 kg/h
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    plant:V1 a plant:Vessel . plant:P1 plant:into plant:V1 ; plant:share 0.5, 0.25 .
+    plant:s1 sosa:observes plant:flow ; sosa:isHostedBy plant:P1 ; fkg:column "F1" .
 
 Where a pipe has two shares, its flow counts twice. Give it one, or ask for the one that is meant.
 """,
@@ -45,7 +72,17 @@ Where a pipe has two shares, its flow counts twice. Give it one, or ask for the 
 What is put together must stand in one row of the table and measure one thing: every member has a column of its own, all
 are data or all predicted, and their units can be converted into each other.
 
+    prefix plant: <https://example.org/plant#>
+    signal torque(?m) is plant:torque in N.m
     rule total require sum of torque(?m) over ?m in class plant:Machine <= 500 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    plant:Machine fkg:keyColumn "machine" .
+    plant:M1 a plant:Machine . plant:M2 a plant:Machine .
+    plant:torque a sosa:ObservableProperty ; fkg:column "Torque [Nm]" .
 
 Where one torque column serves all machines, each row is about one of them, and there is no sum in a row. Give each
 machine a column of its own: `fkg:column` on its sensor.
@@ -56,8 +93,17 @@ machine a column of its own: `fkg:column` on its sensor.
         """\
 A sum, mean, minimum or maximum needs a value of every member; a variable of the pattern has none for one of them.
 
+    prefix plant: <https://example.org/plant#>
+    signal flow(?p) is plant:flow in kg/h
     rule r for ?v in class plant:Vessel
       require sum of ?share * flow(?p) over ?p where { ?p plant:into ?v . OPTIONAL { ?p plant:share ?share } } <= 9 kg/h
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    plant:V1 a plant:Vessel . plant:P1 plant:into plant:V1 .
+    plant:s1 sosa:observes plant:flow ; sosa:isHostedBy plant:P1 ; fkg:column "F1" .
 
 Fill the value in, or leave OPTIONAL out, so that members without one are no members.
 """,
@@ -68,7 +114,16 @@ Fill the value in, or leave OPTIONAL out, so that members without one are no mem
 For some rows of the rule the pattern behind `over` finds nothing. That may be so: the sum of nothing is 0, its count too;
 mean, min and max of nothing are unknown; all of none hold, none of none holds.
 
-    rule balance for ?v in class plant:Vessel require sum of flow(?p) over ?p where { ?p plant:into ?v } <= 9 kg/h
+    prefix plant: <https://example.org/plant#>
+    signal flow(?p) is plant:flow in kg/h
+    rule r for ?v in class plant:Vessel require sum of flow(?p) over ?p where { ?p plant:into ?v } <= 9 kg/h
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    plant:V1 a plant:Vessel . plant:V2 a plant:Vessel . plant:P1 plant:into plant:V1 .
+    plant:s1 sosa:observes plant:flow ; sosa:isHostedBy plant:P1 ; fkg:column "F1" .
 
 Mend the pattern where a vessel without a pipe is a mistake.
 """,
@@ -80,6 +135,7 @@ A signal `in boolean` is true or false: its column holds true and false, yes and
 it is 1 or 0.
 
     signal valve in boolean
+    signal flow in kg/h
     rule flows require if valve is open then flow >= 1 kg/h
 
 Write `valve is true`, `valve is off`, or `valve >= 1`. What a model predicts is how likely something is: declare it
@@ -102,7 +158,8 @@ Leave out the class that is not allowed, or the condition.
         """\
 The file after `in query` is missing or is no text. Its path counts from the folder of the rule file.
 
-    rule r for ?m, ?max in query "machnes.rq" require torque(?m) <= ?max
+    signal torque in N.m
+    rule r for ?max in query "machnes.rq" require torque <= ?max
 """,
     ),
     "FKG284": Code(
@@ -110,7 +167,11 @@ The file after `in query` is missing or is no text. Its path counts from the fol
         """\
 `in query` takes the rows of one SPARQL SELECT. ASK, CONSTRUCT and updates give none.
 
-    rule r for ?m, ?max in query "ask.rq" require torque(?m) <= ?max
+    signal torque in N.m
+    rule r for ?max in query "ask.rq" require torque <= ?max
+
+    # ask.rq
+    ASK { ?m <https://example.org/plant#max> ?max }
 
 Violation queries, which are rules themselves, are loaded by `queries "legacy/*.rq"`.
 """,
@@ -120,7 +181,11 @@ Violation queries, which are rules themselves, are loaded by `queries "legacy/*.
         """\
 The variables after `for` are looked up among those that the query's SELECT gives.
 
-    rule r for ?m, ?maximum in query "machines.rq" require torque(?m) <= ?maximum
+    signal torque in N.m
+    rule r for ?maximum in query "machines.rq" require torque <= ?maximum
+
+    # machines.rq
+    SELECT ?max WHERE { ?m <https://example.org/plant#max> ?max }
 
 Name the variable as the query does, or add it after SELECT.
 """,
@@ -139,12 +204,14 @@ Compile this file with `--client NAME`, at the site whose rule it is; or leave t
     "FKG287": Code(
         "Left out of this pack",
         """\
-What is written `scope client` is compiled at each site, with its own graph, into a private pack that never leaves it:
+What is written `scope client` is compiled at each site, with its own graph, into a private pack that never leaves it;
+it is no part of the public one.
 
-    fedkg compile rules.fkg linz.ttl --client linz -o linz.fkgpack
+    rule high require pressure <= 9 bar
+    rule low scope client require pressure <= 8 bar
 
-In that pack a rule speaks of solutions that have an entity of the client (the client itself, or what has `fkg:client`
-of it) and none of another client.
+There: `fedkg compile rules.fkg linz.ttl --client linz -o linz.fkgpack`. In that pack a rule speaks of solutions that have an
+entity of the client (the client itself, or what has `fkg:client` of it) and none of another client.
 """,
     ),
     "FKG288": Code(
@@ -187,7 +254,12 @@ Sizes are not negative, and the low end of a box is not above its high end.
 A set or a cause ranges over clients: entities that are clients, or belong to one by `fkg:client`, or their names in a
 sheet. Each client has one set of numbers.
 
+    prefix plant: <https://example.org/plant#>
     set sparse for ?r where { ?client plant:budget ?r } keep parameters in l1_ball(radius = ?r)
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:linz plant:budget 3 .
 
 Ask for the client first: for ?client, ?r where { ?client plant:budget ?r }.
 """,
@@ -198,7 +270,12 @@ Ask for the client first: for ?client, ?r where { ?client plant:budget ?r }.
 `allow ?a drives ?b` says which client may drive which other. A client drives itself anyway, so such pairs are left out;
 a lag becomes a number of steps where `timeline step` says how long one is, rounded up.
 
+    prefix plant: <https://example.org/plant#>
     cause line for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 10 min
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:linz plant:feeds plant:wien, plant:linz .
 """,
     ),
     "FKG293": Code(
@@ -207,6 +284,7 @@ a lag becomes a number of steps where `timeline step` says how long one is, roun
 An example names a rule that is compiled together with it, and signals, labels or columns that the rule reads. A plain
 variable of the rule's quantifier may be given a number too.
 
+    rule recovers require pressure <= 8 bar
     example of recovrs fails for pressure = 7 9 9 9 bar
 """,
     ),
@@ -216,6 +294,7 @@ variable of the rule's quantifier may be given a number too.
 The series of an example all have one value for each step, `unknown` where there is none. A variable of the quantifier has
 one number.
 
+    rule recovers require pressure <= 8 bar or flow <= 3 kg/h
     example of recovers fails for pressure = 7 9 9 9 bar and flow = 1 1 kg/h
 """,
     ),
@@ -225,7 +304,8 @@ one number.
 The example gives values that the rule does not read, or none of something that it reads; that is unknown at every step,
 and an example whose verdict is unknown neither holds nor fails.
 
-    example of recovers fails for temperature = 7 9 9 9 degC
+    rule recovers require pressure <= 8 bar or flow <= 3 kg/h
+    example of recovers fails for pressure = 7 9 9 9 bar
 """,
     ),
 }

@@ -10,10 +10,9 @@ TIME: dict[str, Code] = {
         """\
 A window in minutes or hours is counted in rows, and nothing says how far apart two rows are.
 
-    timeline step 5 min
     rule calm require always [0 min, 30 min] pressure <= 8 bar
 
-Declare the step once, in any file, or count the rows yourself: a bare number in a window is a number of steps.""",
+Declare the step once, in any file, `timeline step 5 min`, or count the rows yourself: a bare number in a window is a number of steps.""",
     ),
     "FKG251": Code(
         "an end of a window that is no time",
@@ -29,6 +28,7 @@ Write a unit of time, or the number of steps.""",
         """\
 The first end of a window is the nearer one.
 
+    timeline step 5 min
     rule calm require always [2 h, 1 h] pressure <= 8 bar  # write [1 h, 2 h]
 
 Looking back, it is the nearer one too: `once [1 h, 2 h]` is from one to two hours ago.""",
@@ -39,7 +39,9 @@ Looking back, it is the nearer one too: `once [1 h, 2 h]` is from one to two hou
 A window is counted from now, forwards for `always`, `eventually` and `until`, backwards for `once`, `historically` and
 `since`.
 
-    rule warm require eventually [-10 min, 0 min] temperature >= 60 degC  # write once [0 min, 10 min]""",
+    timeline step 5 min
+    rule warm require eventually [-10 min, 0 min] temperature >= 60 degC  # write once [0 min, 10 min]
+""",
     ),
     "FKG254": Code(
         "a window shorter than one step",
@@ -67,6 +69,7 @@ Widen the window until a multiple of the step lies in it.""",
         """\
 A bare number in a window counts steps, and there is no half step.
 
+    timeline step 5 min
     rule calm require always [0, 1.5] pressure <= 8 bar  # write [0 h, 1.5 h] for a duration
 
 Give it a unit of time, or round it.""",
@@ -76,6 +79,7 @@ Give it a unit of time, or round it.""",
         """\
 A bare number counts steps, so `[1, 2 h]` begins one step from now and ends two hours from now.
 
+    timeline step 5 min
     rule calm require always [1, 2 h] pressure <= 8 bar  # write [1 h, 2 h]
 
 Give both ends a unit, or neither.""",
@@ -102,10 +106,10 @@ Write a fixed end, or a rule for each of the cases.""",
 Nothing says how the rows of the table follow each other, so their order in the table is taken as time, and the whole table
 as one trace.
 
-    timeline step 5 min time column "Zeit" trace column "heat"
-    rule calm require always [0 min, 30 min] pressure <= 8 bar
+    rule calm require always [0, 6] pressure <= 8 bar
 
-Declare the timeline to say so: `time column` sorts the rows, `trace column` tells several traces apart.""",
+Declare the timeline to say so: `timeline step 5 min time column "Zeit" trace column "heat"`. `time column` sorts the rows,
+`trace column` tells several traces apart.""",
     ),
     "FKG261": Code(
         "a condition too large when its templates are written out",
@@ -135,6 +139,7 @@ For values further back shift the column in the table, or say what held with `pr
 A hard rule is kept by moving the model's predictions at one row. One that speaks of several rows is not: it is trained as
 a penalty and checked.
 
+    output pressure in bar
     rule calm hard require always [0, 3] pressure <= 8 bar  # write hard require pressure <= 8 bar
 
 A rule holds at every row anyway; leave `hard` out where several rows are meant.""",
@@ -184,6 +189,7 @@ Inside a template its parameters come first, so the signal of that name cannot b
 
     signal pressure in bar
     template calm(pressure) = pressure <= 8 bar  # means the parameter
+    rule r require follows calm(pressure)
 
 Rename the parameter to say so.""",
     ),
@@ -192,7 +198,9 @@ Rename the parameter to say so.""",
         """\
 A template has a parameter, or `find` a variable, on which nothing depends.
 
+    signal pressure in bar
     template inside(x, low, high) = x <= high  # `low` is not used
+    rule r require follows inside(pressure, 1 bar, 8 bar)
 
 Use it, or leave it out.""",
     ),
@@ -229,7 +237,13 @@ The value that is found then satisfies the traces, and may not be the tightest."
 `infer` finds values in the data of each client, of each cluster, or of the whole run, in a template that has them as
 arguments; each has a name of its own.
 
-    infer range per client find ?low, ?high in inside(pressure, ?low, ?high)""",
+    timeline step 5 min
+    signal pressure in bar
+    template inside(x, low, high) = always [0 h, 2 h] low <= x <= high
+    infer range per machine find ?low, ?high in inside(pressure, ?low, ?high)  # there is no such owner
+
+Write `per client`, `per cluster` or `per run`.
+""",
     ),
     "FKG274": Code(
         "a found parameter used in two ways",
@@ -237,7 +251,13 @@ arguments; each has a name of its own.
 A parameter that is found is one number: a value in one unit, or a number of steps in a window, and not both; and it is
 found before anything is summed over members.
 
-    template odd(x, p) = always [0, p] x <= p""",
+    timeline step 5 min
+    signal pressure in bar
+    template odd(x, p) = always [0, p] x <= p
+    infer both per client find ?p in odd(pressure, ?p)  # how long, and how much
+
+Give the template a parameter for each.
+""",
     ),
 }
 """Codes FKG250 to FKG274."""

@@ -10,8 +10,11 @@ GRAPH: dict[str, Code] = {
         """What stands in braces after `where` is a group graph pattern of SPARQL 1.1: triples, FILTER, OPTIONAL, UNION, MINUS,
 BIND. At this place something else stands.
 
-    for ?m, ?l where { ?m a plant:Mill
-                       ?m plant:limit ?l }        a `.` is missing before the second triple
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule r for ?m, ?l where { ?m a plant:Mill
+                             ?m plant:limit ?l }  # a `.` is missing before the second triple
+      require torque <= ?l
 
 Triples end with `.`; `;` goes on with the same subject, `,` with the same subject and property. Conditions are
 written FILTER(...).""",
@@ -20,13 +23,18 @@ written FILTER(...).""",
         "a variable that its pattern does not have",
         """Each variable after `for` takes its values from the pattern, so it must occur in it.
 
-    for ?machine, ?limit where { ?machine plant:limits ?limits }        did you mean ?limits?""",
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule r for ?machine, ?limit where { ?machine plant:limits ?limits } require torque <= ?limit  # did you mean ?limits?
+""",
     ),
     "FKG152": Code(
         "a pattern that asks another server",
         """SERVICE would ask a server elsewhere while rules are compiled. A pack must depend on the given files alone.
 
-    for ?x where { SERVICE <https://example.org/sparql> { ?x a plant:Mill } }
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule r for ?x where { SERVICE <https://example.org/sparql> { ?m plant:limit ?x } } require torque <= ?x
 
 Save what you need as a graph file, and give that.""",
     ),
@@ -34,7 +42,9 @@ Save what you need as a graph file, and give that.""",
         "a pattern that changes by itself",
         """NOW(), RAND(), UUID() and STRUUID() give another value each time, and so would the pack.
 
-    for ?x where { ?x plant:checked ?when FILTER(?when < NOW()) }
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule r for ?x where { ?m plant:limit ?x ; plant:checked ?when FILTER(?when < NOW()) } require torque <= ?x
 
 Write the date into the pattern, or into the graph.""",
     ),

@@ -11,8 +11,11 @@ KNOWLEDGE: dict[str, Code] = {
 A knowledge model is about what a model predicts: an `output`, which is a number, or a `label`, which is one of several
 classes.
 
-    label grade classes A, B, C, D
-    range knowledge grade_by_ash of grade  when ash > 12.5 % allow C, D  otherwise allow any
+    signal grade in %
+    signal ash in %
+    range knowledge by_ash of grade  when ash > 12.5 % allow 0 .. 60  otherwise allow any
+
+Declare it: `output grade ...`, or `label grade classes A, B, C, D`.
 """,
     ),
     "FKG371": Code(
@@ -20,8 +23,11 @@ classes.
         """\
 A range allows some of the classes of its label, a prediction is one of them. They are those of the declaration.
 
+    signal ash in %
     label grade classes A, B, C, D
-    predict knowledge grade_rule of grade  when ash < 7 % predict A  otherwise predict C
+    predict knowledge by_ash of grade  when ash < 7 % predict E  otherwise predict C
+
+Name one of the classes, or add it to the label.
 """,
     ),
     "FKG372": Code(
@@ -29,9 +35,11 @@ A range allows some of the classes of its label, a prediction is one of them. Th
         """\
 Of a label, classes are allowed or predicted; of an output, an interval is allowed and a number is predicted.
 
+    signal ash in %
     output quality span 0 .. 100
-    range knowledge usual of quality  when ash > 12.5 % allow 0 .. 60  otherwise allow any
-    predict knowledge rough of quality  when ash > 12.5 % predict 40  otherwise predict 100 - 4 * ash
+    range knowledge usual of quality  when ash > 12.5 % allow A, B  otherwise allow any
+
+Write `allow 0 .. 60`, or declare `label quality classes A, B`.
 """,
     ),
     "FKG373": Code(
@@ -40,14 +48,30 @@ Of a label, classes are allowed or predicted; of an output, an interval is allow
 Knowledge is there before the model answers: it says what the answer may be. Its conditions therefore read signals alone.
 What ties several answers together is a rule.
 
-    rule risk_follows_wear require failure never falls as wear rises
+    signal ash in %
+    label grade classes A, B
+    output failure in probability span 0 .. 1
+    range knowledge r of grade  when failure > 0.5 allow A  otherwise allow any
 """,
     ),
     "FKG374": Code(
         "what holds otherwise is not one value",
         """\
-`otherwise` holds for a sample when every condition fails, those of all rows of the quantifier. It cannot differ from row
-to row.
+`otherwise` holds for a sample when every condition fails, those of all rows of the quantifier. It can differ between two
+rows only where no sample is about both, since a key column tells their samples apart.
+
+    signal load in bar
+    output speed in bar span 0 .. 20
+    predict knowledge k of speed for ?most, ?best in table "limits.csv"
+      when load > ?most predict ?most
+      otherwise predict ?best
+
+    # limits.csv
+    most [bar],best [bar]
+    10,3
+    12,4
+
+Write `otherwise predict 3 bar`, one value for all.
 """,
     ),
     "FKG375": Code(
@@ -56,9 +80,15 @@ to row.
 A cell under a signal holds a condition: `> 12.5`, `8 .. 12`, `= 3`, a class, several classes separated by commas, or
 nothing. A cell under the output holds what is allowed or predicted.
 
-    | ash [%] | grade |
-    | > 12.5  | C, D  |
-    | 8 .. 12 | B     |
+    signal ash in %
+    label grade classes A, B
+    range knowledge r of grade in table "grades.csv"  otherwise allow any
+
+    # grades.csv
+    ash,grade
+    much,A
+
+Write `> 12` where there stands `much`.
 """,
     ),
     "FKG376": Code(
@@ -66,6 +96,14 @@ nothing. A cell under the output holds what is allowed or predicted.
         """\
 Each column of a decision table stands for a signal, by its name or its header, and one for the output. A column for
 people is called `note`.
+
+    signal ash in %
+    label grade classes A, B
+    range knowledge r of grade in table "grades.csv"  otherwise allow any
+
+    # grades.csv
+    ashes,grade
+    > 12,A
 """,
     ),
     "FKG377": Code(
@@ -74,7 +112,11 @@ people is called `note`.
 Earlier models are chains of dense layers, as safetensors or ONNX. The file's metadata name their inputs, in order, as a
 JSON list `features`; `mean` and `std` are lists too, where the inputs were scaled.
 
-    safetensors.torch.save_file(model.state_dict(), "grade.safetensors", metadata={"features": '["ash", "sulphur"]'})
+    label grade classes A, B
+    predict knowledge earlier of grade from model "grade.safetensors"
+
+    # grade.safetensors
+    none
 """,
     ),
     "FKG378": Code(
@@ -89,12 +131,14 @@ The names in the metadata of an earlier model are those of signals, or the heade
     "FKG379": Code(
         "clauses that together allow nothing",
         """\
-Ranges whose conditions hold at once intersect. Where nothing is left, the knowledge contradicts itself; whoever uses it
-allows everything there.
+Ranges whose conditions hold at once intersect, whether one range model gives them or several of the same output do. Where
+nothing is left, the knowledge contradicts itself; whoever uses it allows everything there.
 
+    signal ash in % span 0 .. 40
+    label grade classes A, B, C, D
     range knowledge grade_by_ash of grade
       when ash > 12 % allow C, D
-      when ash > 10 % allow A, B       # at 13 % ash: nothing
+      when ash > 10 % allow A, B  # at 13 % ash: nothing
       otherwise allow any
 """,
     ),
@@ -103,8 +147,10 @@ allows everything there.
         """\
 A prediction has to lie in the ranges of the same output, wherever both speak (assumption 5.1 of knowledge injection).
 
-    range knowledge r of grade    when ash > 12 % allow C, D  otherwise allow any
-    predict knowledge p of grade  when ash > 10 % predict B  otherwise predict C      # at 13 % ash: B is not allowed
+    signal ash in % span 0 .. 40
+    label grade classes A, B, C, D
+    range knowledge r of grade  when ash > 12 % allow C, D  otherwise allow any
+    predict knowledge p of grade  when ash > 10 % predict B  otherwise predict C  # at 13 % ash: B is not allowed
 """,
     ),
     "FKG381": Code(
@@ -112,6 +158,10 @@ A prediction has to lie in the ranges of the same output, wherever both speak (a
         """\
 That ranges are never empty, and that predictions lie in them, is proven where the conditions are affine and the signals
 have spans. Where it is not, `fedkg eval` counts the samples of a table for which it fails.
+
+    signal ash in %
+    label grade classes A, B
+    range knowledge r of grade  when sin(ash / 1 %) > 0.5 allow A  when ash > 3 % allow B  otherwise allow any
 """,
     ),
 }

@@ -28,7 +28,11 @@ Check path and rights. Files are downloaded only where an address was given to `
         """The file is something else than RDF: a web page that was saved instead of the file, an XML schema, OWL in functional,
 Manchester or XML syntax, a binary file, an empty one. The content decides, not the ending of the name.
 
-    <!DOCTYPE html><html>...        under the name sosa.ttl
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # sosa.ttl
+    <!DOCTYPE html><html><body>404</body></html>
 
 Give Turtle, N-Triples, RDF/XML or JSON-LD, in UTF-8. Protege saves every OWL syntax as RDF/XML or Turtle.""",
     ),
@@ -36,9 +40,14 @@ Give Turtle, N-Triples, RDF/XML or JSON-LD, in UTF-8. Protege saves every OWL sy
         "a mistake in an RDF file",
         """The file breaks the rules of its syntax at this place. The rest is read on, where the syntax allows it.
 
-    plant:M07 a isa95:Work_Unit ;
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:M07 a plant:Mill ;
         plant:powerLow 3500
-    plant:M08 a isa95:Work_Unit .
+    plant:M08 a plant:Mill .
 
 Here a `.` is missing after 3500. Where a file breaks off, it was not saved or downloaded to its end.""",
     ),
@@ -47,7 +56,12 @@ Here a `.` is missing after 3500. Where a file breaks off, it was not saved or d
         """What stands between < and >, or in rdf:about and rdf:resource, is no IRI: it has spaces, quotes, braces or
 backslashes, or no scheme. The statement with it is left out; everything else is loaded.
 
-    plant:M07 rdfs:seeAlso <http://example.org/mill 07> .
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:M07 plant:page <http://example.org/mill 07> .
 
 Write `%20` for a space.""",
     ),
@@ -56,7 +70,12 @@ Write `%20` for a space.""",
         """The file imports an ontology by owl:imports that the catalogue does not know. Nothing is fetched that was not asked
 for, so it is left out. This is a note; rules that need its terms will say so.
 
-    <https://example.org/plant> owl:imports <https://example.org/other> .
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix owl: <http://www.w3.org/2002/07/owl#> .
+    <https://example.org/plant> a owl:Ontology ; owl:imports <https://example.org/other> .
 
 Give its file as a further graph, or add it with `fedkg ontology add NAME FILE-OR-URL`.""",
     ),
@@ -74,7 +93,13 @@ Fetch the file again. If you want this version, give its own checksum with --sha
         """The XML file declares an entity that grows beyond 65,536 characters, or that points outside the file. Such files
 exhaust memory or read what they should not; they are not opened.
 
-    <!ENTITY passwords SYSTEM "file:///etc/passwd">
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.rdf
+    <?xml version="1.0"?>
+    <!DOCTYPE rdf [ <!ENTITY passwords SYSTEM "file:///etc/passwd"> ]>
+    <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"></rdf:RDF>
 
 Write the text into the file.""",
     ),
@@ -82,7 +107,9 @@ Write the text into the file.""",
         "a prefix without an IRI",
         """`prefix` needs an absolute IRI in < and >: a scheme, a colon, and no spaces.
 
-    prefix plant: <plant#>
+    prefix plant: <plant#>  # prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule r for ?m in class plant:Mill require torque <= 60 N.m
 
     prefix plant: <https://example.org/plant#>""",
     ),
@@ -91,7 +118,13 @@ Write the text into the file.""",
         """The prefix stands for another namespace elsewhere, or its IRI is one character short of a namespace that the graphs
 use, so that none of its names will be found.
 
-    prefix sosa: <http://www.w3.org/ns/sosa>        the graphs say <http://www.w3.org/ns/sosa/>
+    prefix plant: <https://example.org/plant>  # the graph says <https://example.org/plant#>
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:M07 a plant:Mill .
 
 Leave out the line where `use` brings the prefix, or copy the IRI from the graph file.""",
     ),
@@ -101,7 +134,8 @@ Leave out the line where `use` brings the prefix, or copy the IRI from the graph
 xsd:, skos:, sosa:, qudt:, unit: and fkg: are always there. Prefixes of graph files are not taken over; the help shows
 them.
 
-    rule r for ?m in class masn:MachineTool require ...
+    signal torque in N.m
+    rule r for ?m in class masn:MachineTool require torque <= 60 N.m
 
 Add `use mason`, or `prefix NAME: <IRI>`.""",
     ),
@@ -109,7 +143,9 @@ Add `use mason`, or `prefix NAME: <IRI>`.""",
         "a term that its ontology lacks",
         """The namespace belongs to a loaded ontology, and that has no such class, property or individual.
 
-    for ?m where { ?m a isa95:EquipmentClas }        did you mean isa95:EquipmentClass?
+    use isa95
+    signal torque in N.m
+    rule r for ?m in class isa95:EquipmentClas require torque <= 60 N.m  # isa95:EquipmentClass
 
 `fedkg ontology show NAME` lists the terms. Where our module has only a part of an ontology, the official file may
 have the term: `fedkg ontology add NAME FILE`.""",
@@ -119,13 +155,23 @@ have the term: `fedkg ontology add NAME FILE`.""",
         """The graph has terms of this namespace, but not this one, so the pattern will find nothing through it. This is a
 warning, because a graph of another site may have it.
 
-    for ?m, ?l where { ?m plant:powerlow ?l }        the graph says plant:powerLow""",
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule r for ?m, ?l where { ?m plant:powerlow ?l } require torque <= ?l  # the graph says plant:powerLow
+    rule s require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:M07 plant:powerLow 3500 .
+""",
     ),
     "FKG113": Code(
         "an unknown name",
         """A name without a prefix is looked up among the local names of all loaded ontologies and graphs, and none has it.
 
-    rule r for ?t in class CuttingTol require ...
+    use mason
+    signal torque in N.m
+    rule r for ?t in class CuttingTol require torque <= 60 N.m
 
 Mend the spelling, or load the ontology that has it with `use`.""",
     ),
@@ -133,7 +179,15 @@ Mend the spelling, or load the ontology that has it with `use`.""",
         "a name that means several things",
         """A name without a prefix is the local name of several terms.
 
-    for ?s in class Site        isa95:Site, or mason:Site
+    use isa95
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule r for ?s in class Site require torque <= 60 N.m  # isa95:Site, or plant:Site
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix owl: <http://www.w3.org/2002/07/owl#> .
+    plant:Site a owl:Class .
 
 Write it with its prefix.""",
     ),
@@ -142,7 +196,15 @@ Write it with its prefix.""",
         """A property or object in a graph file is in the namespace of a loaded ontology that has no such term; rules over the
 right term will not find this statement. Terms that the graph itself describes are its own matter.
 
-    plant:M07 a isa95:WorkUnt .        did you mean isa95:WorkUnit?""",
+    use isa95
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix isa95: <http://www.w3id.org/hsu-aut/DINEN62264-2#> .
+    plant:M07 a isa95:Equipmnt .  # did you mean isa95:Equipment?
+""",
     ),
     "FKG116": Code(
         "another ontology than the one named",
@@ -151,6 +213,21 @@ right term will not find this statement. Terms that the graph itself describes a
     fedkg ontology add isa95 mason.owl
 
 Check the file, or add it under another name.""",
+    ),
+    "FKG117": Code(
+        "two names for the terms of Schema.org",
+        """Schema.org's terms are written with `http://schema.org/` and with `https://schema.org/`. Where one compilation meets both,
+they are taken as the same: what the graph says with one is found with the other.
+
+    use schema
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # offers.ttl
+    @prefix schema: <http://schema.org/> .
+    <https://example.org/offer> a schema:Offer ; schema:price 12.5 .
+
+Write the graph with `https://schema.org/`, and there is one name for each.""",
     ),
 }
 """Codes FKG100 to FKG149."""

@@ -87,14 +87,19 @@ Two rules say the same, perhaps in different words or units; their weights add u
 Leave one of them out.""",
     ),
     "FKG507": Code(
-        "not decided",
+        "rules of which it is not known how they go together",
         """\
-How these rules go together could not be found out: the terms are too hard, or the rules too many, for the time that checking may take.
-That is no fault of the rules. Whatever else is said about them holds.
+A check asks of every rule whether it contradicts others, repeats them, or can never fail. That takes time, and a check takes a few seconds
+at most: of these rules it could not be told. Nothing is wrong with them. They are compiled, every table is checked under them, and
+whatever else the check says holds.
 
-    rule bent require exp(torque) * sin(speed) <= wear^3
+    signal torque in N.m span 0 .. 80
+    signal speed in rpm span 0 .. 3000
+    signal wear in min span 0 .. 260
+    rule bent require exp(torque / 1 N.m) * sin(speed / 1 rpm) <= (wear / 1 min)^3
 
-Write simpler terms, or split the file.""",
+To have it told, check fewer rules at once, or write the terms simpler: sums and limits are told at once, products of signals later,
+exponentials and sines last.""",
     ),
     "FKG510": Code(
         "a signal that no rule reads",
@@ -112,7 +117,17 @@ Write a rule about it, or leave the declaration out.""",
         """\
 Rules range over a class, and some of its members have no constraint at all: mostly a fact is missing that the rules' patterns ask for.
 
+    prefix plant: <https://example.org/plant#>
+    signal torque(?m) is plant:torque in N.m
     rule torque for ?m, ?max where { ?m a plant:Mill ; plant:maxTorque ?max } require torque(?m) <= ?max
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    plant:Mill fkg:keyColumn "machine" .
+    plant:M1 a plant:Mill ; plant:maxTorque 60 . plant:M2 a plant:Mill .
+    plant:torque a sosa:ObservableProperty ; fkg:column "Torque [Nm]" .
 
 A mill without plant:maxTorque is never checked. Give it one, or write a rule for those without.""",
     ),

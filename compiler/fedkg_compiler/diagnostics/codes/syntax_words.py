@@ -209,10 +209,11 @@ Put the part that the word governs in parentheses, the word inside them.
 """,
     ),
     "FKG017": Code(
-        "`within` at the wrong place",
+        "A time, or `within`, at the wrong place",
         """\
 `within` gives a time, and stands behind the word it belongs to: `eventually within 2 h`, `only after ... within 30
-min`. By how much two values may differ is a tolerance.
+min`. How long something lasts is said before its condition, too: `always within 10 min pressure <= 5 bar`; so is when:
+`always [10 min, end] pressure <= 5 bar`. By how much two values may differ is a tolerance.
 
     rule balance require inflow == outflow within 0.5 kg/h
 

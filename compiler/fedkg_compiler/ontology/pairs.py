@@ -1,0 +1,94 @@
+"""Relations between numbered nodes, as arrays.
+
+Letters: n nodes, P pairs. The pairs of a relation are ``left * n + right``, ascending, each once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import numpy.typing as npt
+
+Pairs = npt.NDArray[np.int64]
+Nodes = npt.NDArray[np.int64]
+
+NONE: Pairs = np.empty(0, dtype=np.int64)
+
+
+def of(left: Nodes, right: Nodes, n: int) -> Pairs:
+    """The relation of these pairs. left, right: [P], or of shapes that go together."""
+    return _each_once(left * n + right)
+
+
+def _each_once(pairs: Pairs) -> Pairs:
+    """Sorted, without repetition; `np.unique` goes through a table of hashes first, which takes several times as long."""
+    pairs = np.sort(pairs, axis=None)
+    return pairs[np.diff(pairs, prepend=-1) > 0]
+
+
+def ends(pairs: Pairs, n: int) -> tuple[Nodes, Nodes]:
+    """The nodes on the left and on the right, [P] each."""
+    left, right = np.divmod(pairs, n)
+    return left, right
+
+
+def turned(pairs: Pairs, n: int) -> Pairs:
+    """The relation the other way round."""
+    left, right = ends(pairs, n)
+    return of(right, left, n)
+
+
+def joined(*relations: Pairs) -> Pairs:
+    """The pairs of all."""
+    return _each_once(np.concatenate([NONE, *relations]))
+
+
+def without(pairs: Pairs, others: Pairs) -> Pairs:
+    """The pairs that are not among others."""
+    return np.setdiff1d(pairs, others, assume_unique=True)
+
+
+def without_self(pairs: Pairs, n: int) -> Pairs:
+    """The pairs of two different nodes."""
+    left, right = ends(pairs, n)
+    return np.compress(left != right, pairs)
+
+
+def composed(first: Pairs, second: Pairs, n: int) -> Pairs:
+    """The pairs (a, c) for which (a, b) is in the first relation and (b, c) in the second."""
+    left, middle = ends(first, n)
+    begin, end = np.searchsorted(second, middle * n), np.searchsorted(second, (middle + 1) * n)
+    counts = end - begin
+    places = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    return of(np.repeat(left, counts), second[places] % n, n)
+
+
+def reach(pairs: Pairs, n: int) -> Pairs:
+    """The transitive closure: every node with all that it leads to, itself where it is on a circle."""
+    steps: dict[int, list[int]] = defaultdict(list)
+    for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
+        steps[left].append(right)
+    reached: dict[int, set[int]] = {}
+    for start, nexts in steps.items():
+        found: set[int] = set()
+        waiting = [*nexts]
+        while waiting:
+            node = waiting.pop()
+            if node in found:
+                continue
+            found.add(node)
+            if node in reached:
+                found |= reached[node]
+            else:
+                waiting += steps.get(node, ())
+        reached[start] = found
+    return np.sort(np.fromiter((start * n + node for start, found in reached.items() for node in found), dtype=np.int64))
+
+
+def grouped(pairs: Pairs, n: int) -> dict[int, list[int]]:
+    """What each node on the left has on the right."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
+        found[left].append(right)
+    return dict(found)

@@ -1,0 +1,66 @@
+"""The example on the page of a code gives this very code.
+
+The first block of a page is a rule file, blocks that begin with ``# NAME.ttl`` (``.csv``, ``.rq`` and so on) right behind it are the
+files beside it. `WITHOUT` names the pages of which this is not so yet: it only shrinks, since a page that is tried must not be in it.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from fedkg_compiler.diagnostics import CODES
+from fedkg_compiler.diagnostics.codes.syntax import SYNTAX
+from fedkg_compiler.driver import compile_rules
+
+FILE = re.compile(r"# (?P<name>[\w.-]+\.\w+)\n")
+WITHOUT = frozenset(
+    {
+        *("FKG101", "FKG106", "FKG116", "FKG288"),  # about the arguments of a command
+        *("FKG320", "FKG321", "FKG322", "FKG323"),  # about a data file of `fedkg eval`
+        *("FKG154", "FKG261", "FKG352", "FKG507"),  # about what is too large, or takes too long
+        *("FKG240", "FKG378"),  # about a file that cannot be read, and one that holds an earlier model
+    }
+)
+
+
+def files_of(page: str) -> dict[str, str]:
+    """The files that the first example of a page is made of, by name; {} where it has none."""
+    found: dict[str, str] = {}
+    after = 0
+    for block in re.finditer(r"(?:^ {4}.*(?:\n|\Z))+", page, re.MULTILINE):
+        text = textwrap.dedent(block[0])
+        name = FILE.match(text)
+        if not found:
+            found["page.fkg"] = text
+        elif name is not None and not page[after : block.start()].strip():
+            found[name["name"]] = text[name.end() :]
+        else:
+            break
+        after = block.end()
+    return found
+
+
+def codes_of(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The codes that a check of a page's example gives, with their severities."""
+    files = files_of(page)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    graphs = [Path(name) for name in files if name.endswith((".ttl", ".rdf")) and f'"{name}"' not in files["page.fkg"]]
+    return {problem.code: problem.severity for problem in compile_rules([Path("page.fkg")], graphs=graphs).diagnostics} if files else {}
+
+
+@pytest.mark.parametrize("code", sorted(CODES.keys() - SYNTAX.keys() - WITHOUT))
+def test_the_example_of_a_page_gives_its_code(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = codes_of(CODES[code].page, tmp_path, monkeypatch)
+    assert code in found, found
+    assert {other for other, severity in found.items() if severity == "error"} <= {code}, found
+
+
+@pytest.mark.parametrize("code", sorted(WITHOUT))
+def test_a_page_that_can_be_tried_is(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert code not in codes_of(CODES[code].page, tmp_path, monkeypatch), "take it out of WITHOUT"
