@@ -23,6 +23,15 @@ from fedkg.pack.formulas import Formula, Initially
 CHUNK = 1 << 18
 """Numbers per row chunk, R x B: small enough for the intermediate results to stay in a cache, large enough to hide the calls."""
 
+ALIVE = 48
+"""Intermediate results of a chunk's size that are alive at once, at most, in formulas as rules have them; with gradients, too."""
+
+
+def chunk_of(memory: float) -> int:
+    """How many numbers a chunk may have so that its evaluation takes about `memory` MiB in float32."""
+    return max(1, int(memory * 2**20 / (4 * ALIVE)))
+
+
 INDICES = ("input_index", "output_index", "conditions", "params", "weight", "rule")
 
 
@@ -98,9 +107,9 @@ class BankTensors:
         members = tuple(table.to(device) for table in self.members)
         return replace(self, members=members, **{name: getattr(self, name).to(device) for name in INDICES})
 
-    def chunks(self, batch: int) -> Iterator[slice]:
-        """The rows in runs of about `CHUNK` numbers, those of members included."""
-        step = max(1, CHUNK // max(1, batch))
+    def chunks(self, batch: int, numbers: int = CHUNK) -> Iterator[slice]:
+        """The rows in runs of at most so many numbers, those of members included, or of one row."""
+        step = max(1, numbers // max(1, batch))
         start = 0
         while start < self.rows:
             stop = start + step

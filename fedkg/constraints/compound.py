@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedkg.constraints.hoist import OverExtreme
 from fedkg.constraints.reading import Members, Reading, Steps
 from fedkg.constraints.sets import ranked
-from fedkg.constraints.windows import Truth, Windows, at_first, over_window, until
+from fedkg.constraints.windows import Truth, Windows, at_extreme, at_first, over_window, until
 from fedkg.pack.formulas import AtLeast, Formula, Initially, Temporal, Until
 
 Inner = Callable[[Formula, bool, Reading], Tensor]
@@ -33,7 +34,8 @@ def compound(formula: AtLeast | Temporal | Until | Initially, positive: bool, re
             every = formula.op in ("always", "historically")
             past = formula.op in ("historically", "once")
             values = inner(formula.arg, positive, reading)
-            return over_window(values, windows_of(formula, reading), steps_of(reading), truth, past=past, lowest=every == least)
+            run = at_extreme if isinstance(formula, OverExtreme) else over_window
+            return run(values, windows_of(formula, reading), steps_of(reading), truth, past=past, lowest=every == least)
         case Until():
             left, right = inner(formula.left, positive, reading), inner(formula.right, positive, reading)
             windows, past = windows_of(formula, reading), formula.op == "since"
@@ -65,7 +67,7 @@ def over_members(values: Tensor, members: Members) -> Tensor:
 def windows_of(formula: Temporal | Until, reading: Reading) -> Windows:
     """Each row's window, [R, 2]."""
     assert reading.numbers is not None, "a reading over time has its numbers"
-    return np.stack([reading.numbers[formula.low], reading.numbers[formula.high]], axis=1)
+    return reading.numbers[[formula.low, formula.high]].T
 
 
 def steps_of(reading: Reading) -> Steps:

@@ -6,16 +6,18 @@ per sample, D conditions, H outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from fedkg.constraints.banks import BankTensors, largest_number
+from fedkg.constraints.banks import CHUNK, BankTensors, largest_number
 from fedkg.constraints.evaluation import evaluate, evaluate_implication, reported
+from fedkg.constraints.hoist import Extreme, with_extremes
 from fedkg.constraints.penalty import penalties
 from fedkg.constraints.reading import Reading
 from fedkg.constraints.traces import Lined, Traces, line_up
@@ -43,6 +45,8 @@ class Evaluated:
         temperature: of smooth penalties, None for exact ones.
         inactive: rules with rows that could not be evaluated, and why.
         traces: which rows are the steps of which trace, as far as the call tells.
+        measured: `largest`, where it is known already.
+        chunk: how many numbers are evaluated at once, in rows of a bank times rows of the batch.
     """
 
     pack: Pack
@@ -56,6 +60,8 @@ class Evaluated:
     temperature: float | None
     inactive: Mapping[str, str]
     traces: Traces | None = None
+    measured: float | None = None
+    chunk: int = CHUNK
 
     @property
     def batch(self) -> int:
@@ -65,12 +71,40 @@ class Evaluated:
     @cached_property
     def largest(self) -> float:
         """The largest absolute value of all numbers; NaN when one is unknown."""
-        return largest_number(self.inputs, self.outputs)
+        return largest_number(self.inputs, self.outputs) if self.measured is None else self.measured
 
     @cached_property
     def gates(self) -> Tensor:
         """1 where a condition is met, 0 where not, [D, B]."""
         return self.met.to(self.inputs.dtype)
+
+    def chunks(self, bank: BankTensors) -> Iterator[slice]:
+        """The rows of a bank in runs that are evaluated at once."""
+        return bank.chunks(self.batch, self.chunk)
+
+    def hoisted(self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]) -> Evaluated:
+        """The same with banks that read extremes over windows in place of the steps, where that is exact.
+
+        It is where all numbers are known and none overflows, and not for smooth penalties.
+        """
+        chosen = tuple(
+            bank if other is None or not self.largest <= bank.quick else other for bank, other in zip(self.banks, banks, strict=True)
+        )
+        if self.traces is None or self.temperature is not None or chosen == self.banks:
+            return self
+        inputs, outputs = with_extremes(extremes, self.inputs, self.outputs, self.traces)
+        return replace(self, banks=chosen, inputs=inputs, outputs=outputs, measured=self.largest)
+
+    def everywhere(self, conditions: Tensor) -> bool:
+        """Whether all of some conditions are met by every row of the batch, as far as that can be looked at."""
+        try:
+            return bool(self._always_met[conditions].all())
+        except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a truth value
+            return False
+
+    @cached_property
+    def _always_met(self) -> Tensor:
+        return self.met.all(dim=1)
 
     def asleep(self, bank: BankTensors) -> bool:
         """Whether the bank needs traces and the call tells of none: then it applies nowhere."""
@@ -96,6 +130,16 @@ class Evaluated:
         applies = self.applies(bank, rows) if bank.initial else self._matched(bank, rows)
         return values if applies is None else torch.where(applies, values, torch.nan)
 
+    def least(self, bank: BankTensors, rows: slice) -> Tensor:
+        """Of each window the least robustness of its steps, NaN where none is known; [R, n] for n windows, differentiable."""
+        laid = self.robustness(bank, rows).reshape(-1, *self.shape)
+        least = torch.nan_to_num(laid, nan=math.inf, posinf=math.inf, neginf=-math.inf).amin(dim=2)
+        try:
+            infinite = bool(torch.isinf(least).any())
+        except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a truth value
+            infinite = True
+        return torch.where(torch.isnan(laid).all(dim=2), math.nan, least) if infinite else least
+
     def verdicts(self, bank: BankTensors, rows: slice) -> Verdicts:
         """The verdicts of some rows of a bank; see `Verdicts`."""
         applies = self.applies(bank, rows)
@@ -116,7 +160,8 @@ class Evaluated:
 
         Those where the bank's row applies; for formulas over time those where it is known, too: near the end of a trace nothing is.
         """
-        if not bank.temporal:
+        all_known = self.traces is not None and self.traces.clip and self.largest <= bank.quick
+        if not bank.temporal or all_known:
             return self.applies(bank, rows)
         with torch.no_grad():
             verdicts = self.verdicts(bank, rows)
@@ -143,7 +188,8 @@ class Evaluated:
 
     def _matched(self, bank: BankTensors, rows: slice) -> Tensor | None:
         """Where the conditions of some rows are met and there is a step, bool [R, B] or [1, B]; None: everywhere."""
-        applies = bank.applies(rows, self.met)
+        needed = bank.conditions[:, rows]
+        applies = None if needed.numel() and self.everywhere(needed) else bank.applies(rows, self.met)
         inside = None if self.traces is None else self.traces.rows_inside
         if inside is None:
             return applies

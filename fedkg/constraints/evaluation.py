@@ -4,9 +4,9 @@ Letters: R rows, B batch, s slots, p parameters. Everything is [R, B]: a bank ro
 is copying.
 
 One number carries robustness and three-valued truth. Formulas are taken in negation normal form (the polarity travels down, no negation
-is ever computed); a strict comparison whose margin is exactly 0 is moved to the smallest negative normal number. Then *satisfied* is
-``>= 0``, *violated* is ``< 0`` and *unknown* is NaN, and minimum and maximum with the rules of `_extreme` are Kleene's connectives and the
-interval semantics of the interpreter at once.
+is ever computed); a strict comparison whose margin is exactly 0 is moved to `strict_step` below it. Then *satisfied* is ``>= 0``,
+*violated* is ``< 0`` and *unknown* a number between the two (`unknown`), so that plain minima and maxima are Kleene's connectives and the
+interval semantics of the interpreter at once. What leaves this module has NaN for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from fedkg.constraints.reading import Reading
 from fedkg.constraints.sets import reduce_members
 from fedkg.constraints.shield import shield
 from fedkg.constraints.structure import has_constant_slope, has_strict
-from fedkg.constraints.windows import ROBUSTNESS
+from fedkg.constraints.unknown import marked, strict_step, unmarked
+from fedkg.constraints.windows import ROBUSTNESS, Truth, settle
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
 
@@ -54,13 +55,25 @@ def evaluate(skeleton: Formula, reading: Reading, *, positive: bool = True) -> T
 
     ``>= 0`` where satisfied, ``< 0`` where violated, NaN where unknown.
     """
-    return _formula(skeleton, positive, reading)
+    return _shown(_formula(skeleton, positive, reading), reading)
+
+
+def holds(skeleton: Formula, reading: Reading) -> Tensor:
+    """1 where a formula is satisfied, 0 where it is violated or unknown; [R, B] or broadcast to it. The reading must be `offset`."""
+    return (_formula(skeleton, True, reading) * math.inf).clamp(0.0, 1.0)
 
 
 def evaluate_implication(skeleton: Implies, reading: Reading) -> tuple[Tensor, Tensor]:
     """Robustness as `evaluate` gives it, and bool where the antecedent holds; both [R, B] or broadcast to it."""
     refuted = _formula(skeleton.antecedent, False, reading)
-    return _extreme((refuted, _formula(skeleton.consequent, True, reading)), False, reading), refuted < 0
+    fired = refuted < ROBUSTNESS.unknown(refuted.dtype)
+    return _shown(extreme_of((refuted, _formula(skeleton.consequent, True, reading)), False), reading), fired
+
+
+def _shown(robustness: Tensor, reading: Reading) -> Tensor:
+    """Robustness with NaN where it is unknown."""
+    ends = reading.steps is not None and not reading.steps.clip
+    return unmarked(robustness, ROBUSTNESS.unknown(robustness.dtype)) if reading.careful or ends else robustness
 
 
 def evaluate_term(term: Term, reading: Reading) -> Tensor:
@@ -72,33 +85,36 @@ def reported(skeleton: Formula, robustness: Tensor) -> Tensor:
     """Robustness without the nudge: exactly 0 where a strict comparison misses by nothing, as the interpreter reports it."""
     if not has_strict(skeleton):
         return robustness
-    tiny = torch.finfo(robustness.dtype).tiny
-    return _moved(robustness, robustness == -tiny, tiny, 0.0)
+    step = strict_step(robustness.dtype)
+    return _lowered_at(robustness, -step, -step)
 
 
-def _moved(value: Tensor, where: Tensor, by: float, to: float) -> Tensor:
-    """`value`, put to `to` where it is a distance `by` from it; keeps the gradient there, at the price of a pass where there is one."""
-    return torch.add(value, where, alpha=by) if value.requires_grad else torch.where(where, to, value)
+def _lowered_at(value: Tensor, at: float, by: float) -> Tensor:
+    """`value`, lowered where it is exactly `at`; by arithmetic, which costs half of what masks do."""
+    elsewhere = torch.sign(value.detach() - at if at else value.detach()).abs_()
+    return torch.add(value, elsewhere.sub_(1.0), alpha=by)
 
 
 def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
-    """The formula's robustness, or that of its negation."""
+    """The formula's robustness, or that of its negation; what is unknown as a number."""
     match formula:
         case Compare():
-            return _strictly(compare_margin(formula, positive, reading), (formula.op in ("lt", "ne")) == positive, reading)
+            margin = _strictly(compare_margin(formula, positive, reading), (formula.op in ("lt", "ne")) == positive, reading)
+            return _marked(margin, reading, infinite=True)
         case ClassIn():
-            return _strictly(class_margin(formula, positive, reading), formula.strict == positive, reading)
+            margin = _strictly(class_margin(formula, positive, reading), formula.strict == positive, reading)
+            return _marked(margin, reading, infinite=False)
         case CategoryIs():
-            return _category_is(formula, positive, reading)
+            return _marked(_category_is(formula, positive, reading), reading, infinite=False)
         case Not():
             return _formula(formula.arg, not positive, reading)
         case And():
-            return _extreme([_formula(arg, positive, reading) for arg in formula.args], positive, reading)
+            return extreme_of([_formula(arg, positive, reading) for arg in formula.args], positive)
         case Or():
-            return _extreme([_formula(arg, positive, reading) for arg in formula.args], not positive, reading)
+            return extreme_of([_formula(arg, positive, reading) for arg in formula.args], not positive)
         case Implies():
             parts = (_formula(formula.antecedent, not positive, reading), _formula(formula.consequent, positive, reading))
-            return _extreme(parts, not positive, reading)
+            return extreme_of(parts, not positive)
         case Known():
             slot = reading.slots[formula.slot]
             return torch.where(torch.isnan(slot) == positive, -1.0, 1.0).to(slot.dtype)
@@ -112,43 +128,33 @@ def _strictly(margin: Tensor, strict: bool, reading: Reading) -> Tensor:
         return margin - HAIR if strict else margin + HAIR
     if not strict:
         return margin
-    tiny = torch.finfo(margin.dtype).tiny
-    return _moved(margin, margin == 0, -tiny, -tiny)
+    return _lowered_at(margin, 0.0, strict_step(margin.dtype))
 
 
-def _extreme(parts: Sequence[Tensor], lowest: bool, reading: Reading) -> Tensor:
-    return kleene(parts, lowest=lowest, neutral=(math.inf if lowest else -math.inf) if reading.careful else None)
+def _marked(margin: Tensor, reading: Reading, *, infinite: bool) -> Tensor:
+    return marked(margin, ROBUSTNESS.unknown(margin.dtype), infinite=infinite) if reading.careful else margin
 
 
-def kleene(
-    parts: Sequence[Tensor], *, lowest: bool, neutral: float | None, zero_is_low: bool = False, temperature: float | None = None
-) -> Tensor:
-    """Minimum or maximum over known parts; unknown where an unknown part could still turn the verdict.
+def smooth_extreme(parts: Sequence[Tensor], truth: Truth, *, lowest: bool, careful: bool) -> Tensor:
+    """The log-sum-exp bound of minimum or maximum; NaN where unknown parts (NaN) could still turn the verdict.
 
     Args:
-        parts: [R, B] each, or broadcast to it; NaN where unknown.
-        lowest: minimum, else maximum.
-        neutral: what an unknown part counts as while the others are looked at; None when none can be unknown.
-        zero_is_low: whether 0 is on the side of the negative numbers, as it is for what is missing, or of the positive, as for robustness.
-        temperature: of the log-sum-exp in place of minimum and maximum.
+        parts: [R, B] each, or broadcast to it. truth: with a temperature. careful: whether any may be unknown.
     """
+    assert truth.temperature is not None, "smooth"
     if len(parts) == 1:
         return parts[0]
-    if neutral is None:
-        return _select(parts, lowest, temperature)
-    unknown = [torch.isnan(part) for part in parts]
-    result = _select([torch.where(nan, neutral, part) for nan, part in zip(unknown, parts, strict=True)], lowest, temperature)
-    low = result <= 0 if zero_is_low else result < 0
-    return torch.where(_any(unknown) & (~low if lowest else low), math.nan, result)
+    sign, ends = -1.0 if lowest else 1.0, []
+    for anything in (-truth.edge, truth.edge) if careful else (0.0,):
+        filled = [torch.where(torch.isnan(part), anything, part) for part in parts] if careful else parts
+        ends.append(sign * truth.temperature * torch.logsumexp(sign * _stacked(filled) / truth.temperature, dim=0))
+    return settle(ends[0], ends[1], truth) if careful else ends[0]
 
 
-def _select(parts: Sequence[Tensor], lowest: bool, temperature: float | None) -> Tensor:
-    """Minimum or maximum, ties sharing the gradient evenly; or the log-sum-exp bound of it."""
+def extreme_of(parts: Sequence[Tensor], lowest: bool) -> Tensor:
+    """Minimum or maximum, ties sharing the gradient evenly."""
     if len(parts) == 1:
         return parts[0]
-    if temperature is not None:
-        sign = -1.0 if lowest else 1.0
-        return sign * temperature * torch.logsumexp(sign * _stacked(parts) / temperature, dim=0)
     if len(parts) == 2:
         return lower(*parts) if lowest else upper(*parts)
     return _stacked(parts).amin(dim=0) if lowest else _stacked(parts).amax(dim=0)
@@ -167,7 +173,7 @@ def _any(masks: Sequence[Tensor]) -> Tensor:
 
 
 def compare_margin(atom: Compare, positive: bool, reading: Reading) -> Tensor:
-    """Margin of the comparison or of its negation (the same number with the other sign, in IEEE arithmetic too)."""
+    """Margin of the comparison or of its negation (the same number with the other sign, in IEEE arithmetic too); not finite: unknown."""
     guarded = reading.careful and not has_constant_slope(atom)
     left, right = _term(atom.left, reading, guarded), _term(atom.right, reading, guarded)
     tolerance = None if atom.tolerance is None else _term(atom.tolerance, reading, guarded)
@@ -181,7 +187,7 @@ def compare_margin(atom: Compare, positive: bool, reading: Reading) -> Tensor:
             margin = -distance if (atom.op == "eq") == positive else distance
         else:
             margin = tolerance - distance if (atom.op == "eq") == positive else distance - tolerance
-    return _finite(margin) if reading.careful else margin
+    return margin
 
 
 def class_margin(atom: ClassIn, positive: bool, reading: Reading, temperature: float | None = None) -> Tensor:
@@ -190,11 +196,17 @@ def class_margin(atom: ClassIn, positive: bool, reading: Reading, temperature: f
         [shield(reading.slots[i]) if reading.careful else reading.slots[i] for i in part] for part in (atom.inside, atom.outside)
     )
     if inside and outside:
-        best, other = _select(inside, False, temperature), _select(outside, False, temperature)
+        best, other = (_best(part, temperature) for part in (inside, outside))
         margin = best - other if positive else other - best
     else:
         margin = torch.full_like((inside or outside)[0], math.inf if bool(inside) == positive else -math.inf)
     return torch.where(_any([torch.isnan(s) for s in (*inside, *outside)]), math.nan, margin) if reading.careful else margin
+
+
+def _best(scores: Sequence[Tensor], temperature: float | None) -> Tensor:
+    if temperature is None:
+        return extreme_of(scores, False)
+    return temperature * torch.logsumexp(_stacked(scores) / temperature, dim=0)
 
 
 def _category_is(atom: CategoryIs, positive: bool, reading: Reading) -> Tensor:
@@ -203,7 +215,8 @@ def _category_is(atom: CategoryIs, positive: bool, reading: Reading) -> Tensor:
     return torch.where(torch.isnan(code + wanted), math.nan, margin) if reading.careful else margin
 
 
-def _finite(value: Tensor) -> Tensor:
+def finite(value: Tensor) -> Tensor:
+    """`value` with NaN where it is no finite number, and no gradient there."""
     return torch.where(torch.isfinite(value), value, math.nan)
 
 
@@ -218,22 +231,22 @@ def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
             total = _term(term.args[0], reading, guarded)
             for arg in term.args[1:]:
                 total = total + _term(arg, reading, guarded)
-                total = _finite(total) if guarded else total
+                total = finite(total) if guarded else total
             return total
         case Product():
             product = _term(term.args[0], reading, guarded)
             for arg in term.args[1:]:
                 product = product * _term(arg, reading, guarded)
-                product = _finite(product) if guarded else product
+                product = finite(product) if guarded else product
             return product
         case Negate():
             return -_term(term.arg, reading, guarded)
         case Quotient():
             quotient = _term(term.numerator, reading, guarded) / _term(term.denominator, reading, guarded)
-            return _finite(quotient) if guarded else quotient
+            return finite(quotient) if guarded else quotient
         case Power():
             power = _power(_term(term.base, reading, guarded), term.exponent)
-            return _finite(power) if guarded else power
+            return finite(power) if guarded else power
         case Call():
             return _call(term, [_term(arg, reading, guarded) for arg in term.args], guarded)
         case Reduce():
@@ -253,7 +266,7 @@ def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
 def _choose(term: Choose, reading: Reading, guarded: bool) -> Tensor:
     """One term or the other; no gradient goes through the condition."""
     with torch.no_grad():
-        verdict = _formula(term.condition, True, replace(reading, offset=False) if reading.offset else reading)
+        verdict = evaluate(term.condition, replace(reading, offset=False) if reading.offset else reading)
     then, otherwise = _term(term.then, reading, guarded), _term(term.otherwise, reading, guarded)
     value = torch.where(verdict >= 0, then, otherwise)
     return torch.where(torch.isnan(verdict), math.nan, value) if reading.careful else value
@@ -272,4 +285,4 @@ def _call(call: Call, args: list[Tensor], guarded: bool) -> Tensor:
             result = torch.minimum(result, arg) if call.function == "min" else torch.maximum(result, arg)
         return result
     value = UNARY[call.function](args[0])
-    return _finite(value) if guarded else value
+    return finite(value) if guarded else value

@@ -49,6 +49,6 @@ def lower(left: Tensor, right: Tensor) -> Tensor:
 
 def _extreme(left: Tensor, right: Tensor, sign: float) -> Tensor:
     if left.shape == right.shape and (left.requires_grad or right.requires_grad):
-        chosen: Tensor = _Extreme.apply(left, right, sign)  # type: ignore[no-untyped-call]
+        chosen: Tensor = _Extreme.apply(left, right, sign)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
         return chosen
     return torch.maximum(left, right) if sign > 0 else torch.minimum(left, right)

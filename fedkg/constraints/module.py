@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from fedkg.constraints.answers import Model, ask, shaped
-from fedkg.constraints.banks import BankTensors, bank_tensors
+from fedkg.constraints.banks import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.evaluated import Evaluated
+from fedkg.constraints.hoist import hoist
 from fedkg.constraints.horizon import check_horizons, horizons
 from fedkg.constraints.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.numbers import computing_dtype, input_numbers, output_numbers, wiring
@@ -54,20 +55,29 @@ class ConstraintModule(nn.Module):
         x: what the features of a batch are and how they were scaled: ``fedkg.columns(names, mean=..., std=...)``.
         y: what the model's outputs are: ``fedkg.probability(...)``, ``logit``, ``scores``, ``columns``, joined with ``+``; None for rules
             over inputs alone.
+        memory: how many MiB the intermediate results of an evaluation may take, about: banks are evaluated in chunks of rows. No chunk is
+            smaller than one row over the batch, and the results themselves, [B, R], come on top. Smaller chunks fit a cache, larger ones
+            suit a GPU; in float64 they take twice as much.
 
     Raises:
         LayoutError: when a column or output that the rules read has no place in the layouts.
     """
 
-    def __init__(self, pack: Pack, *, x: InputLayout, y: AnyLayout = None) -> None:
+    def __init__(self, pack: Pack, *, x: InputLayout, y: AnyLayout = None, memory: float = 48.0) -> None:
         super().__init__()
         self.pack = pack
         self.plan: Plan = make_plan(pack, x, outputs_of(y))
+        self.memory = memory
         self._wires = tuple(wiring(self.plan))
         for name, array in wiring(self.plan).items():
             self.register_buffer(f"_{name}", torch.from_numpy(array), persistent=False)
         self.banks: tuple[BankTensors, ...] = tuple(
             bank_tensors(bank, plan) for bank, plan in zip(pack.banks, self.plan.banks, strict=True)
+        )
+        hoisting = hoist(self.plan)
+        self._extremes = hoisting.extremes
+        self._hoisted: tuple[BankTensors | None, ...] = tuple(
+            None if plan is None else bank_tensors(bank, plan) for bank, plan in zip(pack.banks, hoisting.banks, strict=True)
         )
         self.bounds: Bounds = find_bounds(self.plan)
         self._horizons = horizons(pack)
@@ -153,33 +163,37 @@ class ConstraintModule(nn.Module):
         answers = ask(self.plan, flat, shape, y, before)
         dtype = computing_dtype(x, answers)
         codes = key_codes(self.plan, keys, flat.shape[0], x.device)
-        inputs = input_numbers(self.plan, self.wires, flat, codes, before, dtype, steps=traces is not None)
+        wires = self.wires
+        inputs = input_numbers(self.plan, wires, flat, codes, before, dtype, steps=traces is not None)
         if not self._units_checked:
             self._units_checked = check_units(self.plan, flat)
         if not self._answers_checked:
             self._answers_checked = check_probabilities(self.plan, answers)
-        return ConstraintReport(
-            Evaluated(
-                pack=self.pack,
-                banks=self.banks,
-                inputs=inputs.numbers,
-                met=inputs.met,
-                outputs=output_numbers(self.plan, self.wires, answers, before, dtype),
-                answers=answers[0],
-                shape=shape,
-                sample_weight=weight,
-                temperature=temperature if semantics == "smooth" else None,
-                inactive=self._inactive(set(codes), {*before, *(() if traces is None else (STEPS,))}),
-                traces=traces,
-            )
+        evaluated = Evaluated(
+            pack=self.pack,
+            banks=self.banks,
+            inputs=inputs.numbers,
+            met=inputs.met,
+            outputs=output_numbers(self.plan, wires, answers, before, dtype),
+            answers=answers[0],
+            shape=shape,
+            sample_weight=weight,
+            temperature=temperature if semantics == "smooth" else None,
+            inactive=self._inactive(set(codes), {*before, *(() if traces is None else (STEPS,))}),
+            traces=traces,
+            chunk=chunk_of(self.memory),
         )
+        return ConstraintReport(evaluated.hoisted(self._hoisted, self._extremes) if self._extremes else evaluated)
 
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
-        """The answers nearest to `y` that keep every bound on a single output which the rules set for each row, laid out as `y`.
+        """The answers nearest to `y` that keep what linear rules say of each row, laid out as `y`.
 
-        Bounds are the rows of the shape ``[if guard over inputs then] number * output <= expression over inputs``, and conjunctions of
-        them; `not_projected` names the rules with parts of other shapes, those over time among them. Where bounds contradict each other,
-        the midpoint.
+        Linear are rules of the shape ``[if guard over inputs then] number * output <= expression over inputs``, and conjunctions of them;
+        where the rule is hard, also with a sum of outputs on the left, and with numbers that depend on the inputs. A guard that is not
+        known leaves the row alone. `not_projected` names the rules with parts of other shapes, those over time among them.
+
+        Nearest is meant in the units of `y`, for logits in their probabilities; those and probabilities stay within 0 and 1. Where bounds
+        contradict each other, the midpoint; where sums do, the answers by which the sum of squares of what is missed is least.
 
         Args:
             x: [B, F] or [B, T, F]. y: laid out as in `forward`. keys: as in `forward`.
@@ -202,6 +216,7 @@ class ConstraintModule(nn.Module):
         for name in self._wires:
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
         self.banks = tuple(bank.to(device) for bank in self.banks)
+        self._hoisted = tuple(bank and bank.to(device) for bank in self._hoisted)
         return self
 
     def _checked(self, x: Any) -> Tensor:
@@ -215,7 +230,7 @@ class ConstraintModule(nn.Module):
             )
         if batch.ndim == 3 and not batch.shape[1]:
             raise LayoutError("the windows in x have no steps", received=f"shape {list(batch.shape)}")
-        device = self.wires["read_row"].device
+        device = self._read_row.device
         if batch.device != device:
             raise LayoutError(f"x is on {batch.device}, the rules are on {device}", help="rules.to(x.device)")
         return batch if batch.is_floating_point() else batch.to(torch.get_default_dtype())

@@ -5,7 +5,6 @@ Letters: B batch, T steps of a window, N rows of the batch (B, or B * T), R rows
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,12 +29,12 @@ class _Each:
     @cached_property
     def penalties(self) -> Tensor:
         of = self._of
-        return self._joined([of.penalties(bank, rows, of.inputs, of.outputs) for bank in of.banks for rows in bank.chunks(of.batch)])
+        return self._joined([of.penalties(bank, rows, of.inputs, of.outputs) for bank in of.banks for rows in of.chunks(bank)])
 
     @cached_property
     def robustness(self) -> Tensor:
         of = self._of
-        return self._joined([of.robustness(bank, rows) for bank in of.banks for rows in bank.chunks(of.batch)])
+        return self._joined([of.robustness(bank, rows) for bank in of.banks for rows in of.chunks(bank)])
 
     @cached_property
     def applicable(self) -> Tensor:
@@ -44,7 +43,7 @@ class _Each:
     @cached_property
     def counted(self) -> Tensor:
         of = self._of
-        return self._joined([of.counted(bank, rows) for bank in of.banks for rows in bank.chunks(of.batch)], torch.bool)
+        return self._joined([of.counted(bank, rows) for bank in of.banks for rows in of.chunks(bank)], torch.bool)
 
     @cached_property
     def verdicts(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,7 +51,7 @@ class _Each:
         parts: list[list[Tensor]] = [[], [], []]
         with torch.no_grad():
             for bank in self._of.banks:
-                for rows in bank.chunks(self._of.batch):
+                for rows in self._of.chunks(bank):
                     values, applies, fired = self._of.verdicts(bank, rows)
                     for part, verdict in zip(parts, (applies & (values >= 0), applies & (values < 0), fired), strict=True):
                         part.append(verdict)
@@ -137,12 +136,11 @@ class ConstraintReport:
         """How far each constraint is from violated, [B, R], in source units (negative: how far from satisfied); NaN where unknown or not
         applicable. Exact, and differentiable when the model's answers are. Of a window the least of its steps.
         """
-        each = self._laid(self._each.robustness)
         if not self._whole:
-            return each
-        unknown = torch.isnan(each)
-        least = torch.where(unknown, math.inf, each).amin(dim=1)
-        return torch.where(unknown.all(dim=1), math.nan, least)
+            return self._laid(self._each.robustness)
+        of = self._of
+        parts = [of.least(bank, rows) for bank in of.banks for rows in of.chunks(bank)]
+        return torch.cat([of.inputs.new_zeros((0, of.shape[0])), *parts]).T
 
     @cached_property
     def satisfied(self) -> Tensor:

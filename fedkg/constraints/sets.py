@@ -39,24 +39,26 @@ def reduce_members(op: Literal["sum", "mean", "min", "max", "count"], skip: bool
 
 
 def ranked(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor, truth: Truth, *, falling: bool) -> Tensor:
-    """Of each owner's members' values [M, B] (NaN: unknown) the one of rank `wanted` [P], [P, B]; NaN where that leaves the verdict open.
+    """Of each owner's members' values [M, B] the one of rank `wanted` [P], [P, B]; unknown where unknown ones leave the verdict open.
 
     Args:
         wanted: counted from the largest when `falling`, else from the smallest; None for the last, which holds for all members at once.
             Of rank 0 or less the edge on the side counted from; of a rank that there is not, the opposite edge.
     """
-    ends: list[Tensor] = []
-    for anything in (-truth.edge, truth.edge):
-        filled = torch.where(torch.isnan(values), anything, values)
-        if wanted is None:
-            nobody = truth.edge if falling else -truth.edge
-            if truth.temperature is None:
-                ends.append(_extreme(filled, owner, offsets.shape[0] - 1, falling, nobody))
-            else:
-                ends.append(_log_sum_exp(filled, owner, offsets, -truth.temperature if falling else truth.temperature, nobody))
-        else:
-            ends.append(_of_rank(filled, wanted, owner, offsets, truth.edge, falling=falling))
-    return settle(ends[0], ends[1], truth)
+    if truth.temperature is None:
+        return _ranked(values, wanted, owner, offsets, truth, falling)
+    ends = (torch.where(torch.isnan(values), anything, values) for anything in (-truth.edge, truth.edge))
+    low, high = (_ranked(end, wanted, owner, offsets, truth, falling) for end in ends)
+    return settle(low, high, truth)
+
+
+def _ranked(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor, truth: Truth, falling: bool) -> Tensor:
+    if wanted is not None:
+        return _of_rank(values, wanted, owner, offsets, truth.edge, falling=falling)
+    nobody = truth.edge if falling else -truth.edge
+    if truth.temperature is None:
+        return _extreme(values, owner, offsets.shape[0] - 1, falling, nobody)
+    return _log_sum_exp(values, owner, offsets, -truth.temperature if falling else truth.temperature, nobody)
 
 
 def _added(values: Tensor, owner: Tensor, owners: int) -> Tensor:

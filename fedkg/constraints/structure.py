@@ -103,8 +103,8 @@ def has_strict(formula: Formula, positive: bool = True) -> bool:
 def largest(formula: Formula, slot: float, params: Mapping[int, float]) -> float:
     """A bound on the absolute value of every number met in evaluating the formula.
 
-    Infinite where a term has an edge to its domain, and where something may be unknown though all slots are known: beyond the end of a
-    trace, or of an empty set.
+    Infinite where a term has an edge to its domain, and where something may be unknown though all slots are known: of an empty set. (What
+    is beyond the end of a trace is no number met.)
 
     Args:
         formula: a skeleton.
@@ -113,7 +113,7 @@ def largest(formula: Formula, slot: float, params: Mapping[int, float]) -> float
     """
     worst = slot
     for _, part in everywhere(formula):
-        if isinstance(part, AtLeast | Reduce | Temporal | Until | Initially):
+        if isinstance(part, AtLeast | Reduce):
             return math.inf
         if isinstance(part, Compare):
             bounds = [_largest(side, slot, params) for side in sides(part)]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fedkg.constraints.banks import CHUNK, BankTensors
+from fedkg.constraints.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.penalty import late_scale
 
@@ -56,13 +56,13 @@ def total_penalty(of: Evaluated) -> Tensor:
         if part.requires_grad:
             pending.append(part)
             size += (rows.stop - rows.start) * of.batch
-        if size >= CHUNK:
+        if size >= of.chunk:
             _collect(pending, leaves, gradients)
             pending, size = [], 0
     _collect(pending, leaves, gradients)
     if not differentiable:
         return value
-    known: Tensor = _WithGradient.apply(value, of.inputs, of.outputs, *gradients)  # type: ignore[no-untyped-call]
+    known: Tensor = _WithGradient.apply(value, of.inputs, of.outputs, *gradients)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
     return known
 
 
@@ -77,10 +77,7 @@ def _collect(pending: Sequence[Tensor], leaves: Sequence[Tensor], gradients: Seq
 
 def _pieces(of: Evaluated, shares: Sequence[Tensor | None]) -> list[tuple[BankTensors, slice, Tensor]]:
     return [
-        (bank, rows, share[rows])
-        for bank, share in zip(of.banks, shares, strict=True)
-        if share is not None
-        for rows in bank.chunks(of.batch)
+        (bank, rows, share[rows]) for bank, share in zip(of.banks, shares, strict=True) if share is not None for rows in of.chunks(bank)
     ]
 
 
@@ -104,7 +101,7 @@ def _shares(of: Evaluated) -> list[Tensor | None]:
     met = of.met.to(dtype) @ weight
     for bank in of.banks:
         if bank.touches_output and not of.asleep(bank):
-            applying = [_applying(of, bank, rows, met, weight) for rows in bank.chunks(of.batch)]
+            applying = [_applying(of, bank, rows, met, weight) for rows in of.chunks(bank)]
             count = torch.cat([counts[:0], *applying]) * bank.weight.to(dtype)
             counts = counts.index_add(0, bank.rule, count)
             weights = weights.index_add(0, bank.rule, bank.weight.to(dtype))

@@ -1,8 +1,8 @@
 """Windows that slide over traces, and until: minima and maxima over steps, differentiable, exact or smooth.
 
-A value that is unknown (NaN) may be anything. Each operator is therefore computed twice, with the least and with the greatest that unknown
-values may be, and is known where both ends agree about the verdict: the interval semantics of the interpreter (An, Johnson and Ma 2024,
-section 2; Donzé, Ferrère and Maler 2013, section 3).
+A value that is unknown may be anything: the interval semantics of the interpreter (An, Johnson and Ma 2024, section 2; Donzé, Ferrère and
+Maler 2013, section 3). Exact operators take and give a number for it (`unknown`). Smooth ones take and give NaN; they are computed twice,
+with the least and with the greatest that unknown values may be, and known where both ends agree about the verdict.
 
 Letters: R rows, B places, n traces of T places.
 """
@@ -19,12 +19,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.reading import Steps
+from fedkg.constraints.sliding import extreme, until_within
+from fedkg.constraints.unknown import between
 
 Windows = NDArray[np.float64]
 """Per row the first and last step of its window, counted from now; last -1: no end. [R, 2]."""
 
+OnWindow = Callable[[Sequence[Tensor], tuple[int, int], Tensor | None], Tensor]
+"""An operator on values [r, n, T] for one window; the last argument is the length of the traces, as in `Steps`."""
+
 Compute = Callable[[Sequence[Tensor], int, int, float], Tensor]
-"""One operator on values [r, n, T] without unknowns, for the window first..last; the last argument stands beyond the trace."""
+"""A smooth operator on values [r, n, T] without unknowns, for the window first..last; the last argument stands beyond the trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,18 @@ class Truth:
     edge: float
     zero_is_low: bool = False
     temperature: float | None = None
+
+    def unknown(self, dtype: torch.dtype) -> float:
+        """What stands for an unknown value: a number in exact operators, NaN in smooth ones."""
+        if self.temperature is not None:
+            return math.nan
+        return between(dtype) if self.zero_is_low else -between(dtype)
+
+    def beyond(self, window: tuple[int, int], steps: Steps, dtype: torch.dtype, *, lowest: bool) -> float:
+        """What stands beyond the trace in exact operators: nothing, or what is unknown."""
+        if steps.clip or window[1] < 0:
+            return self.edge if lowest else -self.edge
+        return self.unknown(dtype)
 
 
 ROBUSTNESS = Truth(edge=math.inf)
@@ -61,12 +78,38 @@ def picked(left: Tensor, right: Tensor, lowest: bool, temperature: float | None)
 
 
 def over_window(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor:
-    """Minimum or maximum of values [R, B] over each step's window, [R, B]; NaN where an unknown step may still turn the verdict."""
+    """Minimum or maximum of values [R, B] over each step's window, [R, B]; unknown where an unknown step may still turn the verdict."""
 
-    def compute(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
+    def exact(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
+        beyond = truth.beyond(window, steps, values.dtype, lowest=lowest)
+        return extreme(_cut(parts[0], length, beyond), *window, beyond, lowest=lowest, past=past)
+
+    def smooth(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
         return sliding(parts[0], first, last, beyond, lowest, truth.temperature)
 
-    return _by_window([values], windows, steps, truth, compute, past=past, lowest=lowest)
+    on = exact if truth.temperature is None else _both_ends(smooth, steps, truth, past=past, lowest=lowest)
+    return _by_window([values], windows, steps, on)
+
+
+def at_extreme(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor:
+    """`over_window` of what is at its extreme at each step already: [R, B] of values [R, B] that know nothing of the trace's ends.
+
+    Where the window reaches beyond the trace a value on the good side is unknown; where it lies beyond altogether there is no value.
+    """
+    rows, device, dtype = windows.shape[0], values.device, values.dtype
+    windows = windows[:1] if rows and bool((windows == windows[0]).all()) else windows
+    first, last = (torch.from_numpy(end)[:, None, None].to(device) for end in windows.T)
+    at = torch.arange(steps.count, device=device)
+    ahead = at if past else (steps.count if steps.length is None else steps.length) - 1 - at  # steps from now to the trace's end
+    edge, unknown = (values.new_tensor(number) for number in (truth.edge if lowest else -truth.edge, truth.unknown(dtype)))
+    open_ended = torch.ones_like(last, dtype=torch.bool) if steps.clip else last < 0
+    laid = _laid(values, rows, steps)
+    if not bool(open_ended.all()):
+        bound = torch.where((ahead < last) & ~open_ended, unknown, edge)
+        laid = torch.minimum(laid, bound) if lowest else torch.maximum(laid, bound)
+    if bool((first > 0).any()) or steps.length is not None:
+        laid = torch.where(ahead < first, torch.where(open_ended, edge, unknown), laid)
+    return laid.reshape(rows, steps.places)
 
 
 def until(
@@ -74,12 +117,19 @@ def until(
 ) -> Tensor:
     """Max over t' in the window of min(right at t', min of left before t'), [R, B]; `lowest`: its dual, minima and maxima exchanged.
 
-    With a window it is made of simpler ones: `left` up to the window's beginning, and from there both an until without end and a `right`
-    within the window.
+    `closed`: of left at t', too.
     """
     soft = truth.temperature
 
-    def compute(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
+    def exact(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
+        beyond = truth.beyond(window, steps, left.dtype, lowest=lowest)
+        before, there = (_cut(part, length, beyond) for part in parts)
+        before, there = (before.flip(-1), there.flip(-1)) if past else (before, there)
+        there = picked(before, there, not lowest, None) if closed else there
+        found = until_within(before, there, *window, beyond, lowest=lowest)
+        return found.flip(-1) if past else found
+
+    def smooth(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
         before, there = parts
         found = _until_ever(before, there, closed, beyond, lowest, soft)
         if last >= 0:
@@ -89,7 +139,8 @@ def until(
         kept = sliding(before, 0, first - 1, beyond, not lowest, soft)
         return picked(kept, sliding(found, first, first, beyond, lowest, soft), not lowest, soft)
 
-    return _by_window([left, right], windows, steps, truth, compute, past=past, lowest=lowest)
+    on = exact if soft is None else _both_ends(smooth, steps, truth, past=past, lowest=lowest)
+    return _by_window([left, right], windows, steps, on)
 
 
 def at_first(values: Tensor, steps: Steps) -> Tensor:
@@ -134,16 +185,14 @@ def _until_ever(left: Tensor, right: Tensor, closed: bool, beyond: float, lowest
     return torch.stack(found[::-1], dim=-1) if found else right
 
 
-def _by_window(
-    parts: Sequence[Tensor], windows: Windows, steps: Steps, truth: Truth, compute: Compute, *, past: bool, lowest: bool
-) -> Tensor:
+def _by_window(parts: Sequence[Tensor], windows: Windows, steps: Steps, on: OnWindow) -> Tensor:
     """The operator on the rows of each distinct window, put together again: [R, B]."""
     rows = windows.shape[0]
     laid = [_laid(part, rows, steps) for part in parts]
+    if rows == 0 or bool((windows == windows[0]).all()):
+        window = (int(windows[0, 0]), int(windows[0, 1])) if rows else (0, 0)
+        return on(laid, window, steps.length).reshape(rows, steps.places)
     pairs, which = np.unique(windows, axis=0, return_inverse=True)
-    if len(pairs) <= 1:
-        window = (int(pairs[0, 0]), int(pairs[0, 1])) if len(pairs) else (0, 0)
-        return _one_window(laid, window, steps.length, steps, truth, compute, past=past, lowest=lowest).reshape(rows, steps.places)
     results, order = [], np.argsort(which.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(which.ravel()))
     for (first, last), end, start in zip(pairs.tolist(), ends, [0, *ends[:-1]], strict=True):
@@ -151,38 +200,32 @@ def _by_window(
         length = steps.length
         if length is not None and length.shape[0] > 1:
             length = length.index_select(0, index)
-        own = [part.index_select(0, index) for part in laid]
-        results.append(_one_window(own, (int(first), int(last)), length, steps, truth, compute, past=past, lowest=lowest))
+        results.append(on([part.index_select(0, index) for part in laid], (int(first), int(last)), length))
     back = torch.from_numpy(np.argsort(order, kind="stable")).to(parts[0].device)
     return torch.cat(results).index_select(0, back).reshape(rows, steps.places)
 
 
-def _one_window(
-    parts: Sequence[Tensor],
-    window: tuple[int, int],
-    length: Tensor | None,
-    steps: Steps,
-    truth: Truth,
-    compute: Compute,
-    *,
-    past: bool,
-    lowest: bool,
-) -> Tensor:
-    """The operator on values [r, n, T] for one window: both ends of the interval, settled."""
-    open_ended = steps.clip or window[1] < 0
+def _both_ends(compute: Compute, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> OnWindow:
+    """A smooth operator with both ends of the interval, settled."""
     nothing = truth.edge if lowest else -truth.edge
-    ends: list[Tensor] = []
-    for anything in (-truth.edge, truth.edge):
-        beyond = nothing if open_ended else anything
-        filled = [torch.where(torch.isnan(part), anything, part) for part in parts]
-        if length is not None:
-            inside = torch.arange(steps.count, device=length.device) < length
-            filled = [torch.where(inside, part, beyond) for part in filled]
-        if past:
-            filled = [part.flip(-1) for part in filled]
-        result = compute(filled, *window, beyond)
-        ends.append(result.flip(-1) if past else result)
-    return settle(ends[0], ends[1], truth)
+
+    def on(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
+        ends: list[Tensor] = []
+        for anything in (-truth.edge, truth.edge):
+            beyond = nothing if steps.clip or window[1] < 0 else anything
+            filled = [_cut(torch.where(torch.isnan(part), anything, part), length, beyond) for part in parts]
+            result = compute([part.flip(-1) for part in filled] if past else filled, *window, beyond)
+            ends.append(result.flip(-1) if past else result)
+        return settle(ends[0], ends[1], truth)
+
+    return on
+
+
+def _cut(values: Tensor, length: Tensor | None, beyond: float) -> Tensor:
+    """Values [r, n, T] with `beyond` where a trace is over."""
+    if length is None:
+        return values
+    return torch.where(torch.arange(values.shape[-1], device=length.device) < length, values, beyond)
 
 
 def _laid(values: Tensor, rows: int, steps: Steps) -> Tensor:

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import CATEGORY, EXACT, TRANSCENDENTAL, VOCABULARY, X, Y, formulas, packs, tables, tries
+from strategies import CATEGORY, EXACT, TRANSCENDENTAL, VOCABULARY, X, Y, formulas, packs, tables
+from tries import tries
 
 from fedkg.constraints import ConstraintModule, evaluate_bank
 from fedkg.pack import Pack
@@ -64,12 +65,12 @@ def compare(pack: Pack, table: NDArray[np.float64], answers: NDArray[np.float64]
 
 
 @given(packs(), cases())
-@tries(60)
+@tries(30)
 def test_robustness_and_verdicts_are_the_interpreters_to_the_bit(pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
     compare(pack, *case)
 
 
 @given(packs(skeletons=formulas(EXACT + TRANSCENDENTAL)), cases())
-@tries(50)
+@tries(25)
 def test_transcendental_functions_agree_to_the_last_digits(pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
     compare(pack, *case, rtol=1e-6, atol=1e-6)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import EXACT, TRANSCENDENTAL, X, Y, bank_of, formulas, pack_of, packs, tables, tries
+from strategies import EXACT, TRANSCENDENTAL, X, Y, bank_of, formulas, pack_of, packs, tables
+from tries import tries
 
 from fedkg.constraints import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
@@ -26,7 +27,7 @@ def answers_for(table: np.ndarray, seed: int) -> torch.Tensor:
 
 
 @given(packs(skeletons=formulas(EXACT + TRANSCENDENTAL)), tables(), st.integers(0, 99), st.sampled_from(["exact", "smooth"]))
-@tries(60)
+@tries(30)
 def test_no_gradient_is_nan(pack: Pack, table: np.ndarray, seed: int, semantics: str) -> None:
     answers = answers_for(table, seed)
     report = report_of(pack, table, answers, semantics=semantics)
@@ -44,7 +45,7 @@ def test_no_gradient_is_nan(pack: Pack, table: np.ndarray, seed: int, semantics:
     st.integers(0, 99),
     st.sampled_from(["exact", "smooth"]),
 )
-@tries(60)
+@tries(30)
 def test_gradients_are_finite_differences(pack: Pack, table: np.ndarray, seed: int, semantics: str) -> None:
     answers = answers_for(table, seed)
     direction = torch.from_numpy(np.random.default_rng(seed + 1).normal(size=answers.shape))
@@ -68,7 +69,7 @@ def test_gradients_are_finite_differences(pack: Pack, table: np.ndarray, seed: i
 
 
 @given(packs(skeletons=formulas()), tables(), st.integers(0, 99))
-@tries(40)
+@tries(20)
 def test_smooth_approaches_exact_as_the_temperature_falls(pack: Pack, table: np.ndarray, seed: int) -> None:
     answers = answers_for(table, seed).detach()
     exact = report_of(pack, table, answers).penalties

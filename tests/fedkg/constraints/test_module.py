@@ -11,7 +11,7 @@ import torch
 from strategies import CONTRACT, X, Y, bank_of, guarded, pack_of
 from torch import nn
 
-from fedkg.constraints import ConstraintModule, ConstraintWarning, banks, columns, logit, probability, scores, total
+from fedkg.constraints import ConstraintModule, ConstraintWarning, columns, logit, probability, scores
 from fedkg.errors import LayoutError
 from fedkg.pack import (
     And,
@@ -158,13 +158,12 @@ def test_the_penalty_is_a_mean_over_applicable_rows_with_weights() -> None:
     assert float(rules(x[:3], y[:3]).penalty) == pytest.approx((2.0 + 1.0) / 3)
 
 
-def test_the_penalty_does_not_depend_on_how_rows_are_chunked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_penalty_does_not_depend_on_how_rows_are_chunked() -> None:
     bank = bank_of(Compare(op="lt", left=Slot(index=0, role="output"), right=Param(index=0), scale=1), [0.5, 2.0], [4], rows=5)
-    rules, x = ConstraintModule(pack_of([*guarded(0.0).banks, bank]), x=X, y=Y), torch.rand(50, 4)
+    pack, x = pack_of([*guarded(0.0).banks, bank]), torch.rand(50, 4)
     gradients, values = [], []
-    for chunk in (1 << 20, 100, 1):
-        monkeypatch.setattr(banks, "CHUNK", chunk)
-        monkeypatch.setattr(total, "CHUNK", chunk)
+    for memory in (200.0, 0.02, 0.0):
+        rules = ConstraintModule(pack, x=X, y=Y, memory=memory)
         y = torch.linspace(0, 1, 250).reshape(50, 5).requires_grad_()
         report = rules(x, y)
         report.penalty.backward()

@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import CONTRACT, X, Y, bank_of, guarded, pack_of, tables, terms, tries
+from strategies import CONTRACT, X, Y, bank_of, guarded, pack_of, tables, terms
+from tries import tries
 
 from fedkg.constraints import ConstraintModule, columns, logit, probability
 from fedkg.pack import And, Bank, Compare, DataContract, Formula, Implies, Negate, Not, Or, Pack, Param, Product, Quotient, Slot, Sum
@@ -52,7 +53,7 @@ def pack_for(formulas: list[Formula], numbers: list[float]) -> Pack:
 
 
 @given(st.lists(rules(), min_size=1, max_size=3), st.lists(st.floats(-4, 4), min_size=4, max_size=4), tables(), st.integers(0, 99))
-@tries(80)
+@tries(40)
 def test_projections_keep_every_bound_that_can_be_kept(formulas: list[Formula], numbers: list[float], table: np.ndarray, seed: int) -> None:
     module = ConstraintModule(pack_for(formulas, [*(n if abs(n) > 0.1 else 1.0 for n in numbers), 0.25, 1.0]), x=X, y=Y)
     assert module.not_projected == ()

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import X, Y, guarded, packs, tables, tries
+from strategies import X, Y, guarded, packs, tables
+from tries import tries
 
 from fedkg.constraints import ConstraintModule, Probe
 from fedkg.constraints.structure import reads_output
@@ -14,7 +15,7 @@ from fedkg.pack import Pack
 
 
 @given(packs(max_rows=8), tables(), st.integers(0, 99), st.booleans())
-@tries(60)
+@tries(30)
 def test_scores_are_violated_over_applicable(pack: Pack, table: np.ndarray, seed: int, broken: bool) -> None:
     module = ConstraintModule(pack, x=X, y=Y)
     x, runs = torch.from_numpy(table[:, :4]), len(module.plan.runs)

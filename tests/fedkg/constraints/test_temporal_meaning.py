@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import Trace, row_verdict
-from strategies import banks, tables, tries
+from strategies import banks, tables
+from tries import tries
 
 from fedkg.constraints import Timing, evaluate_bank
 from fedkg.pack import Bank, Implies, Initially, is_temporal

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import CATEGORY, VOCABULARY, X, Y, packs, tables, tries
+from strategies import CATEGORY, VOCABULARY, X, Y, packs, tables
+from tries import tries
 
 from fedkg.constraints import ConstraintModule, evaluate_bank
 from fedkg.constraints.report import ConstraintReport
@@ -70,7 +71,7 @@ def check(pack: Pack, report: ConstraintReport, values: Float, timing: Timing, s
 
 
 @given(packs(max_banks=2, temporal=True, members=True), tables(max_rows=7), st.integers(0, 99), st.booleans())
-@tries(40)
+@tries(20)
 def test_rows_in_order_are_judged_as_the_interpreter_does(pack: Pack, table: Float, seed: int, unknown: bool) -> None:
     end: Literal["strict", "clip"] = "clip" if seed % 2 else "strict"
     pack = ending(pack, end)
@@ -87,7 +88,7 @@ def test_rows_in_order_are_judged_as_the_interpreter_does(pack: Pack, table: Flo
 
 
 @given(packs(max_banks=2, temporal=True, members=True), st.integers(1, 3), st.integers(1, 6), st.integers(0, 99), st.booleans())
-@tries(40)
+@tries(20)
 def test_windows_are_judged_as_the_interpreter_does(pack: Pack, count: int, steps: int, seed: int, unknown: bool) -> None:
     pack = ending(pack, "clip" if seed % 2 else "strict")
     module = ConstraintModule(pack, x=X, y=Y)

@@ -1,0 +1,252 @@
+"""Windows over single columns, once for all rows: the minimum over a window of ``x - a`` is ``(minimum of x) - a``.
+
+A comparison whose margin rises or falls with one column, and with nothing else that changes in time, is at its worst where the column is
+at its extreme: exactly, since rounding keeps the order. So ``always[0, 24] x <= a`` reads the maximum of x over the window as one more
+number of the batch, and thousands of limits over a few hundred signals cost the signals. `always` of a conjunction is the conjunction of
+`always`, and `eventually` of a disjunction likewise.
+
+Letters: N numbers of the batch, E extremes among them, R rows of a bank, B batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, assert_never
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedkg.constraints.plan import BankPlan, Plan
+from fedkg.constraints.sliding import extreme
+from fedkg.constraints.traces import Traces, line_up
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
+from fedkg.pack.walk import sides, subterms, used_slots
+
+WORTH = 2
+"""A bank's windows are hoisted where it has at least so many rows for each extreme that they need."""
+
+
+class OverExtreme(Temporal):
+    """A temporal operator whose argument reads the extreme over the window already: what is left to do is what lies beyond the trace."""
+
+
+class Extreme(NamedTuple):
+    """The minimum or maximum of a number (`row`, of the outputs or of the inputs) over each step's window."""
+
+    output: bool
+    row: int
+    first: int
+    last: int
+    past: bool
+    lowest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hoisting:
+    """What is read once for all rows.
+
+    Attributes:
+        banks: for each bank its plan with windows hoisted; None where nothing is gained.
+        extremes: those of inputs, in the order in which they follow the N inputs, then those of outputs likewise.
+    """
+
+    banks: tuple[BankPlan | None, ...]
+    extremes: tuple[Extreme, ...]
+
+
+class _Use(NamedTuple):
+    """A slot of extremes: which input or output slot it stands for, over which window (parameters), and which extreme."""
+
+    slot: Slot
+    low: int
+    high: int
+    past: bool
+    lowest: bool
+
+
+def hoist(plan: Plan) -> Hoisting:
+    """The banks of a plan with their windows hoisted where it pays: see `WORTH`."""
+    found: list[tuple[BankPlan, Formula, list[_Use]] | None] = [_hoisted(bank) for bank in plan.banks]
+    known = sorted({e for one in found if one for use in one[2] for e in _extremes(one[0], use)}, key=_kind)
+    counts = {False: len(plan.input_reads), True: len(plan.output_reads)}
+    places: dict[Extreme, int] = {}
+    for one_extreme in known:
+        places[one_extreme] = counts[one_extreme.output]
+        counts[one_extreme.output] += 1
+    banks = tuple(one and _rewired(*one, places) for one in found)
+    return Hoisting(banks=banks, extremes=tuple(known))
+
+
+def with_extremes(extremes: Sequence[Extreme], inputs: Tensor, outputs: Tensor, traces: Traces) -> tuple[Tensor, Tensor]:
+    """Inputs [N, B] and outputs [N', B], each followed by its extremes. All numbers must be known.
+
+    Where a window lies wholly beyond its trace the extreme is 0.
+    """
+    lined = line_up(traces, None)
+    steps, length = lined.steps, lined.steps.length
+    parts: dict[bool, list[Tensor]] = {False: [inputs], True: [outputs]}
+    for (output, first, last, past, lowest), rows in _alike(extremes).items():
+        source = outputs if output else inputs
+        index = torch.tensor(rows, device=source.device)
+        laid = lined.there(source.index_select(0, index)).reshape(len(rows), -1, max(1, steps.count))
+        nothing = math.inf if lowest else -math.inf
+        if length is not None:
+            laid = torch.where(torch.arange(steps.count, device=length.device) < length, laid, nothing)
+        best = extreme(laid, first, last, nothing, lowest=lowest, past=past)
+        if first > 0 or length is not None:
+            best = torch.where(torch.isinf(best), 0.0, best)
+        parts[output].append(lined.again(best.reshape(len(rows), steps.places)))
+    return torch.cat(parts[False]), torch.cat(parts[True])
+
+
+def _kind(one: Extreme) -> tuple[bool, int, int, bool, bool, int]:
+    """Those over the same window stand together."""
+    return one.output, one.first, one.last, one.past, one.lowest, one.row
+
+
+def _alike(extremes: Sequence[Extreme]) -> dict[tuple[bool, int, int, bool, bool], list[int]]:
+    """The numbers of each window and kind, in the order of `extremes`."""
+    groups: dict[tuple[bool, int, int, bool, bool], list[int]] = {}
+    for one in extremes:
+        groups.setdefault(_kind(one)[:5], []).append(one.row)
+    return groups
+
+
+def _extremes(bank: BankPlan, use: _Use) -> list[Extreme]:
+    """Which extreme each row of a bank reads."""
+    output = use.slot.role == "output"
+    rows = bank.output_index[bank.outputs.index(use.slot.index)] if output else bank.input_index[bank.inputs.index(use.slot.index)]
+    windows = bank.params[[use.low, use.high]].astype(np.int64)
+    return [Extreme(output, row, low, high, use.past, use.lowest) for row, low, high in zip(rows.tolist(), *windows.tolist(), strict=True)]
+
+
+def _hoisted(bank: BankPlan) -> tuple[BankPlan, Formula, list[_Use]] | None:
+    """The bank with its rewritten skeleton and what its further slots read; None where nothing is gained."""
+    if not bank.temporal or not bank.rows or bank.wild or bank.quick < 0 or bank.conditions.shape[0] > 1:
+        return None  # rows that select steps by category see each its own traces
+    uses: list[_Use] = []
+    skeleton = _formula(bank.skeleton, bank, uses)
+    return (bank, skeleton, uses) if uses else None
+
+
+def _formula(formula: Formula, bank: BankPlan, uses: list[_Use]) -> Formula:
+    match formula:
+        case Compare() | ClassIn() | CategoryIs() | Known() | AtLeast():
+            return formula
+        case Not() | Initially():
+            return formula.model_copy(update={"arg": _formula(formula.arg, bank, uses)})
+        case And() | Or():
+            return formula.model_copy(update={"args": tuple(_formula(arg, bank, uses) for arg in formula.args)})
+        case Implies():
+            parts = {name: _formula(getattr(formula, name), bank, uses) for name in ("antecedent", "consequent")}
+            return formula.model_copy(update=parts)
+        case Until():
+            return formula.model_copy(update={name: _formula(getattr(formula, name), bank, uses) for name in ("left", "right")})
+        case Temporal():
+            return _temporal(formula, bank, uses)
+    assert_never(formula)
+
+
+def _temporal(formula: Temporal, bank: BankPlan, uses: list[_Use]) -> Formula:
+    every = formula.op in ("always", "historically")
+    before = len(uses)
+    if isinstance(formula.arg, And if every else Or):
+        args = tuple(_temporal(formula.model_copy(update={"arg": arg}), bank, uses) for arg in formula.arg.args)
+        if all(_is_hoisted(arg) for arg in args):
+            return formula.arg.model_copy(update={"args": args})
+        del uses[before:]
+    elif isinstance(formula.arg, Compare):
+        use = _use(formula, formula.arg, bank, every)
+        if use is not None and len(set(_extremes(bank, use))) * WORTH <= bank.rows:
+            place = Slot(index=max((*bank.inputs, *bank.outputs)) + 1 + before, role=use.slot.role)
+            uses.append(use)
+            arg = formula.arg.model_copy(update={name: _replaced(getattr(formula.arg, name), place) for name in ("left", "right")})
+            return OverExtreme(op=formula.op, low=formula.low, high=formula.high, arg=arg)
+    return formula.model_copy(update={"arg": _formula(formula.arg, bank, uses)})
+
+
+def _is_hoisted(formula: Formula) -> bool:
+    return all(_is_hoisted(arg) for arg in formula.args) if isinstance(formula, And | Or) else isinstance(formula, OverExtreme)
+
+
+def _use(formula: Temporal, atom: Compare, bank: BankPlan, every: bool) -> _Use | None:
+    """What the comparison reads once hoisted; None when it does not rise or fall with one slot alone."""
+    slots = {part for side in sides(atom) for part in subterms(side) if isinstance(part, Slot)}
+    left, right = _slope(atom.left, bank), _slope(atom.right, bank)
+    tolerance = 0 if atom.tolerance is None else _slope(atom.tolerance, bank)
+    if atom.op not in ("le", "lt") or len(slots) != 1 or left is None or right is None or tolerance != 0 or left * right > 0:
+        return None
+    rises = right - left > 0  # the margin is right - left
+    past = formula.op in ("historically", "once")
+    return _Use(slots.pop(), formula.low, formula.high, past, lowest=rises == every)
+
+
+def _slope(term: Term, bank: BankPlan) -> int | None:
+    """1 where the term rises with its slots for all rows, -1 where it falls, 0 where it has none; None where that is not known."""
+    match term:
+        case Slot():
+            return 1
+        case Param():
+            return 0
+        case Negate():
+            slope = _slope(term.arg, bank)
+            return None if slope is None else -slope
+        case Sum():
+            slopes = {_slope(arg, bank) for arg in term.args} - {0}
+            return 0 if not slopes else slopes.pop() if len(slopes) == 1 else None
+        case Product():
+            factors = [arg for arg in term.args if not isinstance(arg, Param)]
+            slope = _slope(factors[0], bank) if len(factors) == 1 else 0 if not factors else None
+            return None if slope is None else _signed(slope, [arg for arg in term.args if isinstance(arg, Param)], bank)
+        case Quotient():
+            slope = _slope(term.numerator, bank) if isinstance(term.denominator, Param) else None
+            return None if slope is None else _signed(slope, [term.denominator], bank)
+        case _:
+            return None
+
+
+def _signed(slope: int, factors: Sequence[Term], bank: BankPlan) -> int | None:
+    """A slope times parameters, if their signs are those of one row in all rows."""
+    for factor in factors:
+        assert isinstance(factor, Param), "only parameters scale a slope"
+        values = bank.params[factor.index]
+        if slope and not ((values > 0).all() or (values < 0).all()):
+            return None
+        slope = slope if values[0] > 0 else -slope
+    return slope
+
+
+def _replaced(term: Term, place: Slot) -> Term:
+    """The term with another slot in place of its own."""
+    match term:
+        case Slot():
+            return place
+        case Sum() | Product():
+            return term.model_copy(update={"args": tuple(_replaced(arg, place) for arg in term.args)})
+        case Negate():
+            return term.model_copy(update={"arg": _replaced(term.arg, place)})
+        case Quotient():
+            return term.model_copy(update={"numerator": _replaced(term.numerator, place)})
+        case _:
+            return term
+
+
+def _rewired(bank: BankPlan, skeleton: Formula, uses: Sequence[_Use], places: dict[Extreme, int]) -> BankPlan:
+    """The bank reading what its rewritten skeleton reads."""
+    used, first = used_slots(skeleton), max((*bank.inputs, *bank.outputs)) + 1
+    wires: dict[bool, tuple[tuple[int, ...], np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = {}
+    for output, slots, index in ((False, bank.inputs, bank.input_index), (True, bank.outputs, bank.output_index)):
+        kept = [i for i, slot in enumerate(slots) if slot in used]
+        more = [i for i, use in enumerate(uses) if (use.slot.role == "output") == output]
+        rows = [index[i] for i in kept] + [np.array([places[e] for e in _extremes(bank, uses[i])], dtype=np.int64) for i in more]
+        wires[output] = (
+            tuple(slots[i] for i in kept) + tuple(first + i for i in more),
+            np.array(rows, dtype=np.int64).reshape(-1, bank.rows),
+        )
+    return replace(
+        bank, skeleton=skeleton, inputs=wires[False][0], input_index=wires[False][1], outputs=wires[True][0], output_index=wires[True][1]
+    )
