@@ -5,7 +5,8 @@ Letters: V views, B samples, C columns of the contract.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,11 @@ class Agreement:
     """One knowledge model on data.
 
     Attributes:
-        samples: B. restricted: samples for which a range model leaves something out, or a prediction model predicts.
+        output: what it is about. samples: B.
+        restricted: samples for which a range model leaves something out, or a prediction model predicts.
         empty: samples for which a range model allows nothing. first_empty: the first of them, or None.
+        disjoint: samples for which a range model allows something, but nothing that all range models of its output allow.
+            first_disjoint: the first of them, or None.
         outside: samples for which a prediction lies outside of the ranges of its output. first_outside: the first of them, or None.
         labelled: samples of which the truth is known as well, among `restricted`; right: those of them that the model is right about
             (the truth lies in the range, the prediction is the truth; numbers: within half a bin of 20 over the span).
@@ -32,10 +36,13 @@ class Agreement:
 
     model: str
     kind: str
+    output: str
     samples: int
     restricted: int
     empty: int
     first_empty: int | None
+    disjoint: int
+    first_disjoint: int | None
     outside: int
     first_outside: int | None
     labelled: int
@@ -49,27 +56,32 @@ def agreement(pack: Pack, values: Float, truth: dict[str, Float], timing: Timing
         truth: for each output the true class position or number, float64 [B], NaN where unknown; outputs may be left out.
         timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
     """
-    ranges = [model for model in pack.manifest.knowledge if model.kind == "range"]
-    return tuple(_one(pack, model, ranges, values, truth.get(model.output), timing) for model in pack.manifest.knowledge)
+    allowed = {model.name: _inside(pack, model, values, timing) for model in pack.manifest.knowledge if model.kind == "range"}
+    return tuple(
+        _one(pack, model, _of_output(pack, model, allowed), values, truth.get(model.output), timing) for model in pack.manifest.knowledge
+    )
+
+
+def _of_output(pack: Pack, model: KnowledgeModel, allowed: Mapping[str, _Inside]) -> dict[str, _Inside]:
+    """What each range model of the same output allows."""
+    return {other.name: allowed[other.name] for other in pack.manifest.knowledge if other.name in allowed and other.output == model.output}
 
 
 def _one(
-    pack: Pack, model: KnowledgeModel, ranges: list[KnowledgeModel], values: Float, truth: Float | None, timing: Timing | None
+    pack: Pack, model: KnowledgeModel, ranges: Mapping[str, _Inside], values: Float, truth: Float | None, timing: Timing | None
 ) -> Agreement:
-    batch = values.shape[1]
-    none = np.zeros(batch, dtype=np.bool_)
+    none = np.zeros(values.shape[1], dtype=np.bool_)
     if model.kind == "range":
-        inside = _inside(pack, model, values, timing)
-        empty = inside.empty
-        return _counted(model, inside.restricted, empty, none, truth, None if truth is None else inside.contains(truth))
+        inside = ranges[model.name]
+        disjoint = _joint(tuple(ranges.values())).empty & ~inside.empty
+        right = None if truth is None else inside.contains(truth)
+        return _counted(model, inside.restricted, inside.empty, disjoint, none, truth, right)
     said = predictions(pack, model, values, timing)
     speaks = ~np.isnan(said)
     outside = none.copy()
-    for other in ranges:
-        if other.output == model.output:
-            allowed = _inside(pack, other, values, timing)
-            outside |= speaks & ~allowed.contains(said) & ~allowed.empty
-    return _counted(model, speaks, none, outside, truth, None if truth is None else _is_right(model, said, truth))
+    for allowed in ranges.values():
+        outside |= speaks & ~allowed.contains(said) & ~allowed.empty
+    return _counted(model, speaks, none, none, outside, truth, None if truth is None else _is_right(model, said, truth))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,17 +94,17 @@ class _Inside:
 
     @property
     def empty(self) -> NDArray[np.bool_]:
-        return np.asarray(~self.mask.any(axis=1) if self.mask is not None else self._ends[:, 0] > self._ends[:, 1])
+        return np.asarray(~self.mask.any(axis=1) if self.mask is not None else self.interval[:, 0] > self.interval[:, 1])
 
     @property
     def restricted(self) -> NDArray[np.bool_]:
         if self.mask is not None:
             return np.asarray(~self.mask.all(axis=1))
         low, high = self.span or (-np.inf, np.inf)
-        return np.asarray((self._ends[:, 0] > low) | (self._ends[:, 1] < high))
+        return np.asarray((self.interval[:, 0] > low) | (self.interval[:, 1] < high))
 
     @property
-    def _ends(self) -> Float:
+    def interval(self) -> Float:
         assert self.ends is not None
         return self.ends
 
@@ -100,7 +112,7 @@ class _Inside:
         """Whether answers [B] lie inside; an unknown one does not."""
         known = ~np.isnan(answer)
         if self.mask is None:
-            return np.asarray(known & (answer >= self._ends[:, 0]) & (answer <= self._ends[:, 1]))
+            return np.asarray(known & (answer >= self.interval[:, 0]) & (answer <= self.interval[:, 1]))
         place = np.where(known, answer, 0).astype(np.int64)
         return np.asarray(known & self.mask[np.arange(len(answer)), place])
 
@@ -109,6 +121,15 @@ def _inside(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | N
     if model.classes:
         return _Inside(mask=allowed_classes(pack, model, values, timing), ends=None, span=None)
     return _Inside(mask=None, ends=allowed_interval(pack, model, values, timing), span=model.span)
+
+
+def _joint(ranges: Sequence[_Inside]) -> _Inside:
+    """What all range models of one output allow."""
+    first = ranges[0]
+    if first.mask is not None:
+        return replace(first, mask=np.logical_and.reduce([one.mask for one in ranges if one.mask is not None]))
+    low, high = np.max([one.interval[:, 0] for one in ranges], axis=0), np.min([one.interval[:, 1] for one in ranges], axis=0)
+    return replace(first, ends=np.stack([low, high], axis=1))
 
 
 def _is_right(model: KnowledgeModel, said: Float, truth: Float) -> NDArray[np.bool_]:
@@ -122,6 +143,7 @@ def _counted(
     model: KnowledgeModel,
     restricted: NDArray[np.bool_],
     empty: NDArray[np.bool_],
+    disjoint: NDArray[np.bool_],
     outside: NDArray[np.bool_],
     truth: Float | None,
     right: NDArray[np.bool_] | None,
@@ -130,12 +152,19 @@ def _counted(
     return Agreement(
         model=model.name,
         kind=model.kind,
+        output=model.output,
         samples=int(restricted.shape[0]),
         restricted=int(restricted.sum()),
         empty=int(empty.sum()),
-        first_empty=int(np.argmax(empty)) if empty.any() else None,
+        first_empty=_first(empty),
+        disjoint=int(disjoint.sum()),
+        first_disjoint=_first(disjoint),
         outside=int(outside.sum()),
-        first_outside=int(np.argmax(outside)) if outside.any() else None,
+        first_outside=_first(outside),
         labelled=int(labelled.sum()),
         right=0 if right is None else int((labelled & right).sum()),
     )
+
+
+def _first(found: NDArray[np.bool_]) -> int | None:
+    return int(np.argmax(found)) if found.any() else None

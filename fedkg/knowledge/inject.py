@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.bins import centres
 from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability
-from fedkg.knowledge.known import Known
+from fedkg.knowledge.known import Known, Policy, reconcile
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
@@ -35,11 +35,16 @@ class Injected(nn.Module):
         self._range, self._prediction = (range,), (prediction,)  # in tuples, so that no knowledge enters the state
         self.trust = trust
 
-    def known(self, x: Tensor, **places: Any) -> Known:
+    def known(self, x: Tensor, *, policy: Policy = "error", **places: Any) -> Known:
         """What knowledge says of a batch: once for a data set, then ``injected(x[rows], known=known[rows])``.
 
         Args:
-            x: features [B, F]. places: `keys` and `previous`, as of `RangeKnowledge`.
+            x: features [B, F]. policy: what becomes of knowledge that contradicts itself, as of `reconcile`, which settles labels too.
+            places: `keys` and `previous`, as of `RangeKnowledge`.
+
+        Raises:
+            KnowledgeError: a range without a class, a prediction outside of its range, under the policy "error".
+            LayoutError: knowledge that does not fit the batch.
         """
         [ranging], [predicting] = self._range, self._prediction
         shape = tuple(x.shape[:-1])
@@ -52,7 +57,10 @@ class Injected(nn.Module):
             raise LayoutError("the range does not fit the batch", expected=f"bool {[*shape, 'K']}", received=_said(allowed))
         if predicted.dtype != torch.int64 or predicted.shape != shape:
             raise LayoutError("the predictions do not fit the batch", expected=f"int64 {list(shape)}", received=_said(predicted))
-        return Known(allowed=allowed, predicted=predicted)
+        if bool(((predicted < NOTHING) | (predicted >= allowed.shape[-1])).any()):
+            expected = f"0 .. {allowed.shape[-1] - 1}, or {NOTHING} for nothing"
+            raise LayoutError("a prediction is none of the classes", expected=expected, received=str(int(predicted.max())))
+        return reconcile(Known(allowed=allowed, predicted=predicted), policy=policy).known
 
     def forward(self, x: Tensor, *, known: Known | None = None) -> Tensor:
         """The probabilities of the classes, [B, K]: 0 outside of the range, never below the trust for the predicted class.

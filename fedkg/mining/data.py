@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.layout import InputLayout
+from fedkg.constraints.stl import Reach
 from fedkg.errors import HorizonError, LayoutError
 from fedkg.pack import Bank, Pack
 
@@ -28,15 +29,6 @@ class Channels:
     slots: dict[int, Tensor]
     shape: tuple[int, int, int]
     usable: Tensor
-
-    def first(self, steps: float) -> Channels:
-        """The same channels, of the first steps alone."""
-        clients, samples, all_steps = self.shape
-        kept = int(min(steps, all_steps))
-        if kept == all_steps:
-            return self
-        slots = {slot: channel.reshape(self.shape)[..., :kept].reshape(1, -1) for slot, channel in self.slots.items()}
-        return Channels(slots=slots, shape=(clients, samples, kept), usable=self.usable)
 
 
 def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Tensor | None) -> Channels:
@@ -65,18 +57,20 @@ def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Ten
         if layout.mean is not None and layout.std is not None:
             channel = channel * layout.std[place] + layout.mean[place]
         slots[slot] = channel.reshape(1, -1)
+    if inside is not None and inside.numel() != shape[0] * shape[1]:
+        raise LayoutError("`inside` does not fit the traces", expected=f"bool {list(shape[:2])}", received=str(list(inside.shape)))
     usable = torch.ones(shape[:2], dtype=torch.bool, device=values.device) if inside is None else inside.reshape(shape[:2])
     for channel in slots.values():
         usable = usable & torch.isfinite(channel.reshape(shape)).all(-1)
     return Channels(slots={slot: channel.nan_to_num() for slot, channel in slots.items()}, shape=shape, usable=usable)
 
 
-def check_horizon(ahead: float, steps: int, name: str, clip: bool) -> None:
-    """Raise where a formula looks beyond the traces, whose ends are strict. Raises HorizonError."""
-    if not clip and ahead >= steps:
+def check_horizon(reach: Reach, steps: int, name: str) -> None:
+    """Raise where a formula looks beyond the traces from their first step. Raises HorizonError."""
+    if reach.back > 0 or reach.ahead >= steps:
         raise HorizonError(
-            f"`{name}` looks {ahead:g} steps ahead, beyond the traces",
-            expected=f"traces of at least {ahead + 1:g} steps",
+            f"`{name}` looks {reach.back:g} steps back and {reach.ahead:g} ahead, beyond the traces",
+            expected=f"traces of at least {reach.ahead + 1:g} steps" if not reach.back else "windows that lie ahead",
             received=f"{steps} steps",
             help="mine in longer traces, or write `timeline ... ends clip`",
         )

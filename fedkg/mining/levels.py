@@ -1,23 +1,24 @@
 """How far a parameter may go: the value at which a formula that is monotone in it turns, for all traces at once, without a search.
 
 A formula is minima and maxima over its comparisons. Let q be the parameter, turned so that the formula gets easier as q falls. A comparison
-``m0 + k q >= 0`` with the parameter holds for q up to its level ``m0 / |k|``; everything else holds for every q or for none. So the formula
+``m0 + k q >= 0`` with the parameter holds for q up to its level ``m0 / |k|``; every other one holds for every q or for none. So the formula
 holds exactly for q up to the minima and maxima of these levels, with "every" and "none" as very large and very small ones: one evaluation
 gives the tightest value. The closed forms of An, Johnson and Ma 2024 (table 1) are special cases of it.
 
-Letters: B = C * S * T places: clients, traces, steps.
+Letters: N traces, T steps, k steps of a range.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from fedkg.constraints.evaluation import compare_margin, evaluate
 from fedkg.constraints.reading import Reading
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.mining.first import Atom, Leaf
+from fedkg.pack.formulas import Compare, Formula
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, sides, term_children, used_params
 
@@ -29,71 +30,72 @@ class NoLevel(Exception):
     """The parameter stands where its level cannot be read off: in a window, in a product with data, among members."""
 
 
-@dataclass(slots=True)
-class _Rewriting:
-    """A formula being rewritten over channels of levels."""
+def robustness_of(reading: Reading, steps: int) -> Leaf:
+    """The robustness of comparisons, moved off zero where strict, from channels [1, N * T]."""
 
-    reading: Reading
-    target: int
-    found: dict[int, Tensor] = field(default_factory=dict)
+    def leaf(atom: Atom, positive: bool, first: int, last: int) -> Tensor:
+        part = _cut(reading, steps, first, last)
+        return _laid(evaluate(atom, part, positive=positive), last - first + 1)
 
-    def leaf(self, level: Tensor) -> Formula:
-        """``0 <= level``, a comparison whose robustness is the level."""
-        slot = len(self.found)
-        self.found[slot] = level
-        return Compare(op="le", left=Param(index=0), right=Slot(index=slot), scale=0)
+    return leaf
 
 
-def levels(formula: Formula, reading: Reading, target: int) -> Tensor:
-    """The largest q for which the formula holds at each place, [R, B]; `ALWAYS` or more where any does, the negative where none does.
+def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Leaf:
+    """The levels of comparisons.
 
     Args:
-        reading: channels [1, B] without unknown values, windows of R rows; the target's own value does not matter.
+        reading: channels [1, N * T] without unknown values; the target's own value does not matter.
         target: the parameter (q is the parameter itself, or its negative where the formula gets easier as it rises).
 
     Raises:
         NoLevel: see there.
     """
-    rewriting = _Rewriting(reading, target)
-    skeleton = _rewritten(formula, rewriting)
-    slots = dict(rewriting.found)
-    zero = torch.zeros((1, 1), dtype=torch.float64)  # what leaves compare with; windows are read off `Reading.numbers`
-    return evaluate(skeleton, replace(reading, slots=slots, params=[zero], careful=False))
+    holding = {id(atom) for atom in _comparisons(formula) if target in used_params(atom)}
+    if not holding or target in _elsewhere(formula):
+        raise NoLevel
+
+    def leaf(atom: Atom, positive: bool, first: int, last: int) -> Tensor:
+        part = _cut(reading, steps, first, last)
+        if isinstance(atom, Compare) and id(atom) in holding:
+            level = _laid(_level(atom, target, part), last - first + 1)
+            return level if positive else -level
+        return (2 * _laid(evaluate(atom, part, positive=positive) >= 0, last - first + 1).double() - 1) * ALWAYS
+
+    return leaf
 
 
-def _rewritten(formula: Formula, into: _Rewriting) -> Formula:
-    """The formula with every part that has a level of its own, or holds always or never, replaced by a leaf."""
-    if into.target not in used_params(formula):
-        holds = evaluate(formula, into.reading) >= 0
-        return into.leaf((2 * holds.double() - 1) * ALWAYS)
+def _cut(reading: Reading, steps: int, first: int, last: int) -> Reading:
+    """The same reading at some steps alone. Parameters of each place are those of its trace."""
 
-    def inner(part: Formula) -> Formula:
-        return _rewritten(part, into)
+    def cut(values: Tensor) -> Tensor:
+        return values if values.shape[-1] == 1 else values.reshape(1, -1, steps)[..., first : last + 1].reshape(1, -1)
 
-    match formula:
-        case Compare():
-            return into.leaf(_level(formula, into))
-        case Not() | Initially():
-            return formula.model_copy(update={"arg": inner(formula.arg)})
-        case And() | Or():
-            return formula.model_copy(update={"args": tuple(inner(arg) for arg in formula.args)})
-        case Implies():
-            return formula.model_copy(update={"antecedent": inner(formula.antecedent), "consequent": inner(formula.consequent)})
-        case Temporal() | Until():
-            if into.target in (formula.low, formula.high):
-                raise NoLevel
-            if isinstance(formula, Temporal):
-                return formula.model_copy(update={"arg": inner(formula.arg)})
-            return formula.model_copy(update={"left": inner(formula.left), "right": inner(formula.right)})
-        case AtLeast() | ClassIn() | CategoryIs() | Known():
-            raise NoLevel
+    if first == 0 and last == steps - 1:
+        return reading
+    return replace(reading, slots={slot: cut(values) for slot, values in reading.slots.items()}, params=[cut(p) for p in reading.params])
 
 
-def _level(atom: Compare, into: _Rewriting) -> Tensor:
+def _laid(values: Tensor, count: int) -> Tensor:
+    """Values [1, N * k] as [N, k]; one that is the same everywhere as [1, 1]."""
+    return values.reshape(1, 1) if values.numel() == 1 and count != 1 else values.reshape(-1, count)
+
+
+def _elsewhere(formula: Formula) -> frozenset[int]:
+    """The parameters that a formula reads outside of its comparisons: bounds of windows, counts, codes of categories."""
+    found: set[int] = set()
+    for _, part in everywhere(formula):
+        for name in ("low", "high", "count", "param"):
+            place = getattr(part, name, None)
+            if isinstance(place, int):
+                found.add(place)
+    return frozenset(found)
+
+
+def _level(atom: Compare, target: int, reading: Reading) -> Tensor:
     """The level of a comparison with the target."""
     if atom.op in ("eq", "ne"):
         raise NoLevel
-    base, slope = _line(atom, into.target, into.reading)
+    base, slope = _line(atom, target, reading)
     return base / slope.abs()
 
 

@@ -16,11 +16,12 @@ class Mined:
 
     Attributes:
         names: of the parameters. units: of their values.
-        values: float64 [C, P]; NaN where nothing in the data says anything (`determined` is False there).
+        values: float64 [C, P]; NaN, and `determined` False, where the data says nothing of the parameter or the template does not fit.
         determined: bool [C, P]. chosen: bool [C, P], where the value is not found but set: the trigger of a property that has two ends.
+        fits: bool [C], whether the traces satisfy the formula with its parameters at their loosest; where not, no value makes them.
         traces: int64 [C], how many traces were mined in; traces with unknown values are left out.
-        satisfied: float64 [C], which share of them satisfies the formula with these values; NaN where a value is not determined.
-        robustness: float64 [C], the least robustness of those traces.
+        satisfied: float64 [C], which share of them satisfies the formula with these values; NaN where one is not determined, or private.
+        robustness: float64 [C], the least robustness of those traces; NaN likewise.
     """
 
     names: tuple[str, ...]
@@ -28,6 +29,7 @@ class Mined:
     values: Tensor
     determined: Tensor
     chosen: Tensor
+    fits: Tensor
     traces: Tensor
     satisfied: Tensor
     robustness: Tensor

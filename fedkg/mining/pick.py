@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fedkg.errors import KnowledgeError
 
-Pick = Callable[[Tensor, Tensor], Tensor]
-"""From levels [C, S] and which of them count, bool [C, S], to one level for each client, [C]; NaN for a client without traces."""
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A choice of one level for each client.
+
+    Attributes:
+        choose: from levels [C, S] and which of them count, bool [C, S], to [C]; NaN for a client without traces.
+        noisy: each choice spends privacy: it is made once for each parameter, and nothing else is told of the data.
+    """
+
+    choose: Callable[[Tensor, Tensor], Tensor]
+    noisy: bool = False
 
 
-def least(levels: Tensor, usable: Tensor) -> Tensor:
-    """The level that all traces satisfy."""
+def _least(levels: Tensor, usable: Tensor) -> Tensor:
     found = torch.where(usable, levels, math.inf).amin(-1)
     return torch.where(usable.any(-1), found, math.nan)
+
+
+least = Pick(_least)
+"""The level that all traces satisfy."""
 
 
 def quantile(share: float) -> Pick:
@@ -39,14 +53,16 @@ def quantile(share: float) -> Pick:
         found = ordered.gather(-1, given_up.clamp(0, levels.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
         return torch.where(count > 0, found, math.nan)
 
-    return pick
+    return Pick(pick)
 
 
 def private(share: float, epsilon: float, span: tuple[float, float], generator: torch.Generator) -> Pick:
     """A quantile under differential privacy: the exponential mechanism over the gaps between levels (Smith 2011, algorithm 2).
 
-    One trace more or less changes what is published by a factor of at most ``exp(epsilon)``. What is found lies in `span`, which must not
-    be taken from the data; with few traces it is mostly noise.
+    One trace more or less changes how probable any published value is by a factor of at most ``exp(epsilon)`` for each parameter. What is
+    found lies in `span`, which must not be taken from the data: with few traces it is mostly noise, and where the traces do not bind the
+    parameter it is near the end of the span. Parameters are found in their order; triggers that would be read off the data, bounds of
+    windows and parameters that need halving are refused, and `Mined` tells no verdicts of the traces. Their number is told.
 
     Args:
         share: of the traces that should satisfy it. epsilon: above 0, spent for every parameter of every client.
@@ -54,9 +70,11 @@ def private(share: float, epsilon: float, span: tuple[float, float], generator: 
         generator: of the noise; seed it for runs that can be repeated.
 
     Raises:
-        KnowledgeError: an epsilon that is not above 0, an empty span.
+        KnowledgeError: an epsilon that is not above 0, an empty span, a share outside of 0 .. 1.
     """
     low, high = span
+    if not 0 <= share <= 1:
+        raise KnowledgeError("the share of traces is in 0 .. 1", received=str(share))
     if not epsilon > 0 or not low < high:
         raise KnowledgeError("a private quantile needs epsilon above 0 and a span", received=f"epsilon {epsilon}, span {low} .. {high}")
 
@@ -75,4 +93,4 @@ def private(share: float, epsilon: float, span: tuple[float, float], generator: 
         found = ends.gather(-1, gap) + inside * gaps.gather(-1, gap)
         return torch.where(count.squeeze(-1) > 0, found.squeeze(-1), math.nan)
 
-    return pick
+    return Pick(pick, noisy=True)

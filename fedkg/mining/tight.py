@@ -17,13 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.evaluation import evaluate, reported
+from fedkg.constraints.evaluation import reported
 from fedkg.constraints.layout import InputLayout
-from fedkg.constraints.reading import Reading, Steps
-from fedkg.constraints.stl import horizon
+from fedkg.constraints.reading import Reading
+from fedkg.constraints.stl import Reach, reach
 from fedkg.errors import KnowledgeError
 from fedkg.mining.data import Channels, channels, check_horizon
-from fedkg.mining.levels import NoLevel, compared_with, levels
+from fedkg.mining.first import Leaf, Steps, at_first
+from fedkg.mining.levels import NoLevel, compared_with, levels_of, robustness_of
 from fedkg.mining.mined import Mined
 from fedkg.mining.pick import Pick, least
 from fedkg.pack import Bank, Pack
@@ -60,18 +61,22 @@ def mine(
 
     Raises:
         LayoutError: the traces do not fit the layout. HorizonError: the formula looks beyond them.
-        KnowledgeError: a parameter in which the formula is not monotone, or one to be searched for that has no declared span.
+        KnowledgeError: a parameter in which the formula is not monotone, one to be searched for that has no declared span, one that cannot
+            be found privately; a trigger or margin outside of 0 .. 1.
     """
+    if not 0 <= trigger <= 1 or not 0 < margin < 1:
+        raise KnowledgeError(
+            "the trigger is a share of the data, the margin one of a span",
+            expected="trigger in 0 .. 1, margin above 0 and below 1",
+            received=f"trigger {trigger}, margin {margin}",
+        )
     bank = pack.conditions[inference.condition]
     given = channels(pack, bank, x, layout, inside)
-    search = _Search(bank, inference, given, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
-    ahead = max(horizon(bank.skeleton, row.tolist()) for row in search.windows()[0].T)
-    check_horizon(ahead, given.shape[2], inference.name, search.clip)
-    if not any(parameter.integer for parameter in inference.parameters):
-        search.given = given.first(ahead + 1)
+    search = _Search(bank, inference, given, pick, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
+    check_horizon(search.reach(0.0), given.shape[2], inference.name)
     waiting = list(range(len(inference.parameters)))
     while waiting:
-        found = next((place for place in waiting if search.settle(place, pick, margin)), None)
+        found = next((place for place in waiting if search.settle(place, margin)), None)
         if found is None and len(waiting) > 1:
             found = next((place for place in waiting if search.set_trigger(place, trigger)), None)
         if found is None:
@@ -83,67 +88,74 @@ def mine(
 class _Search:
     """The values so far, and the verdicts with them. A parameter without a value is at its loosest."""
 
-    def __init__(self, bank: Bank, inference: Inference, given: Channels, *, clip: bool, halving: bool) -> None:
-        self.bank, self.parameters, self.given, self.clip = bank, inference.parameters, given, clip
+    def __init__(self, bank: Bank, inference: Inference, given: Channels, pick: Pick, *, clip: bool, halving: bool) -> None:
+        self.bank, self.parameters, self.given, self.pick, self.clip = bank, inference.parameters, given, pick, clip
         self.name, self.halving = inference.name, halving
         device = given.usable.device
         self.values = torch.full((given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device)
         self.chosen = torch.zeros(self.values.shape, dtype=torch.bool, device=device)
+        self.fits = torch.ones(given.shape[0], dtype=torch.bool, device=device) if pick.noisy else self._kept()
 
-    def settle(self, place: int, pick: Pick, margin: float) -> bool:
+    def settle(self, place: int, margin: float) -> bool:
         """Find the value of a parameter for the clients whose traces bind it; whether there are any."""
         parameter = self.parameters[place]
         if parameter.direction == "none":
             raise self._refused(parameter, "a parameter in which the formula is monotone")
-        value = self._steps(place, pick) if parameter.integer else self._tightest(place, pick, margin)
+        if self.pick.noisy and parameter.integer:
+            raise self._refused(parameter, "a parameter that signals are compared with: bounds of windows are not found privately")
+        value = self._steps(place) if parameter.integer else self._tightest(place, margin)
         if bool(torch.isnan(value).all()):
             return False
         self.values[:, place] = value
         if not parameter.integer:
             span = parameter.span or (0.0, 1.0)
             loosen = margin * max(span[1] - span[0], 1e-12) * (1.0 if parameter.direction == "up" else -1.0)
-            self.values[:, place] = torch.where(self._kept(pick), value, value + loosen)
+            self.values[:, place] = value + loosen if self.pick.noisy else torch.where(self._kept(), value, value + loosen)
         return True
 
-    def _tightest(self, place: int, pick: Pick, margin: float) -> Tensor:
+    def _tightest(self, place: int, margin: float) -> Tensor:
         """The value at which the formula turns, [C]; NaN where it does not."""
         parameter = self.parameters[place]
         if self.halving:
-            return self._halved(place, pick, margin)
+            return self._halved(place, margin)
         try:
-            level = pick(self._first(levels(self.bank.skeleton, self._reading(), parameter.param)), self.given.usable)
+            each = self._first(levels_of(self.bank.skeleton, self._reading(), parameter.param, self.given.shape[2]))
         except NoLevel:
-            return self._halved(place, pick, margin)
+            return self._halved(place, margin)
+        level = self.pick.choose(each, self.given.usable)
         bound = level.abs() < LOOSEST / 2
         return torch.where(bound, -level if parameter.direction == "up" else level, math.nan)
 
-    def _halved(self, place: int, pick: Pick, margin: float) -> Tensor:
+    def _halved(self, place: int, margin: float) -> Tensor:
         """The same by halving the declared span, by Boolean satisfaction: robustness 0 decides nothing (specification 4.1), [C]."""
         parameter = self.parameters[place]
         if parameter.span is None:
             raise self._refused(parameter, "a parameter that a signal with a span is compared with")
+        if self.pick.noisy:
+            raise self._refused(parameter, "a parameter that is read off the traces at once: halving asks them many times")
         ends = parameter.span if parameter.direction == "down" else parameter.span[::-1]
         good, bad = (torch.full_like(self.values[:, place], end) for end in ends)
         kept: list[Tensor] = []
         for end in (good, bad):
             self.values[:, place] = end
-            kept.append(self._kept(pick))
+            kept.append(self._kept())
         for _ in range(max(1, math.ceil(math.log2(1 / margin)))):
             middle = (good + bad) / 2
             self.values[:, place] = middle
-            holds = self._kept(pick)
+            holds = self._kept()
             good, bad = torch.where(holds, middle, good), torch.where(holds, bad, middle)
         self.values[:, place] = math.nan
         return torch.where(kept[0] & ~kept[1], good, math.nan)
 
-    def _steps(self, place: int, pick: Pick) -> Tensor:
+    def _steps(self, place: int) -> Tensor:
         """The tightest number of steps, [C], by trying all; NaN where every number of them does, or none."""
-        counts = range(self.given.shape[2])
+        steps = self.given.shape[2]
+        counts = range(next((count for count in range(steps) if self.reach(count).ahead >= steps), steps))
         found = torch.full_like(self.values[:, place], math.nan)
         kept: list[Tensor] = []
         for count in counts:
             self.values[:, place] = count
-            kept.append(self._kept(pick))
+            kept.append(self._kept())
         self.values[:, place] = math.nan
         holds = torch.stack(kept)
         order = counts if self.parameters[place].direction == "down" else reversed(counts)  # the tightest last
@@ -158,6 +170,8 @@ class _Search:
         )
         if numbers is None:
             return False
+        if self.pick.noisy:
+            raise self._refused(self.parameters[place], "a trigger with a number: a quantile of the data is not private")
         usable = self.given.usable.unsqueeze(-1)
         each = numbers.expand(1, math.prod(self.given.shape)).reshape(self.given.shape)
         self.values[:, place] = torch.nanquantile(torch.where(usable, each, math.nan).flatten(1), share, dim=1)
@@ -168,24 +182,26 @@ class _Search:
         """What was found, with the verdicts of the traces."""
         determined = ~torch.isnan(self.values)
         whole, count = determined.all(-1), self.given.usable.sum(-1)
-        values = self._first(evaluate(self.bank.skeleton, self._reading()))
+        values = self._first(self._robustness())
         worst = torch.where(self.given.usable, reported(self.bank.skeleton, values), math.inf).amin(-1)
         share = ((values >= 0) & self.given.usable).sum(-1).double() / count
+        told = whole & (count > 0) & (not self.pick.noisy)
         return Mined(
             names=tuple(parameter.name for parameter in self.parameters),
             units=tuple(parameter.unit for parameter in self.parameters),
             values=self.values,
             determined=determined,
             chosen=self.chosen,
+            fits=self.fits,
             traces=count,
-            satisfied=torch.where(whole, share, math.nan),
-            robustness=torch.where(whole & (count > 0), worst, math.nan),
+            satisfied=torch.where(told, share, math.nan),
+            robustness=torch.where(told, worst, math.nan),
         )
 
-    def _kept(self, pick: Pick) -> Tensor:
+    def _kept(self) -> Tensor:
         """Whether the traces of each client satisfy the formula, as far as `pick` asks of them: bool [C]."""
-        holds = self._first(evaluate(self.bank.skeleton, self._reading())) >= 0
-        return pick(torch.where(holds, 1.0, -1.0).double(), self.given.usable) > 0
+        holds = self._first(self._robustness()) >= 0
+        return self.pick.choose(torch.where(holds, 1.0, -1.0).double(), self.given.usable) > 0
 
     def _refused(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
         return KnowledgeError(f"`{parameter.name}` of `{self.name}` cannot be mined", expected=expected)
@@ -217,14 +233,24 @@ class _Search:
         params = [torch.full((1, 1), value, dtype=torch.float64, device=each.device) for value in self.bank.params[0].tolist()]
         for place, parameter in enumerate(self.parameters):
             params[parameter.param] = each[:, place].repeat_interleave(spread)[None]
-        steps = Steps(places=math.prod(self.given.shape), count=self.given.shape[2], length=None, clip=self.clip)
-        return Reading(slots=self.given.slots, params=params, numbers=self.windows()[0], steps=steps)
+        return Reading(slots=self.given.slots, params=params)
 
-    def _first(self, values: Tensor) -> Tensor:
-        """Values [R, B] at the first step of each trace, each client's with its own windows: [C, S]."""
+    def _robustness(self) -> Leaf:
+        return robustness_of(self._reading(), self.given.shape[2])
+
+    def _first(self, leaf: Leaf) -> Tensor:
+        """The formula at the first step of each trace, each client's with its own windows: [C, S]."""
         clients, samples, steps = self.given.shape
-        which = torch.from_numpy(self.windows()[1]).to(values.device)
-        laid = values.expand(max(values.shape[0], 1), clients * samples * steps).reshape(-1, clients, samples, steps)[..., 0]
-        if laid.shape[0] == 1:
-            return laid[0]
-        return laid[which, torch.arange(clients, device=values.device)]
+        numbers, which = self.windows()
+        rows = [at_first(self.bank.skeleton, leaf, Steps(count=steps, numbers=row.tolist())) for row in numbers.T]
+        laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(-1, clients, samples)
+        return laid[torch.from_numpy(which).to(laid.device), torch.arange(clients, device=laid.device)]
+
+    def reach(self, steps: float) -> Reach:
+        """How far the formula looks, with this number for the bounds of windows that are to be found."""
+        numbers = self.bank.params[0].copy()
+        for parameter in self.parameters:
+            if parameter.integer:
+                numbers[parameter.param] = steps
+        far = reach(self.bank.skeleton, numbers.tolist())
+        return Reach(back=0.0, ahead=0.0) if self.clip else far

@@ -59,19 +59,22 @@ def tightness(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, la
         params[parameter.param] = values[:, place].repeat_interleave(samples * steps)[None]
     lined = Steps(places=clients * samples * steps, count=steps, length=None, clip=pack.manifest.contract.end == "clip")
     reading = Reading(slots=given.slots, params=params, careful=False, numbers=numbers, steps=lined)
-    each = _score(bank.skeleton, reading, clients).expand(1, lined.places).reshape(given.shape)[..., 0]
+    counted = given.usable.unsqueeze(-1).expand(given.shape).reshape(clients, -1)
+    each = _score(bank.skeleton, reading, counted).expand(1, lined.places).reshape(given.shape)[..., 0]
     return torch.where(given.usable, each, 0).sum(-1)
 
 
-def _score(formula: Formula, reading: Reading, clients: int) -> Tensor:
+def _score(formula: Formula, reading: Reading, counted: Tensor) -> Tensor:
+    """The metric at every place, [1, B]; `counted` are the places of traces that count, bool [C, S * T]: the spread is theirs."""
+
     def inner(part: Formula) -> Tensor:
-        return _score(part, reading, clients)
+        return _score(part, reading, counted)
 
     match formula:
         case Compare():
             margin = compare_margin(formula, True, reading).expand(1, steps_of(reading).places)
-            spread = margin.detach().reshape(clients, -1).std(dim=1).clamp(min=1e-9)
-            return theta(margin / spread.repeat_interleave(margin.shape[1] // clients))
+            spread = _spread(margin.detach().reshape(counted.shape), counted)
+            return theta(margin / spread.repeat_interleave(counted.shape[1]))
         case Not():
             return -inner(formula.arg)
         case And():
@@ -104,6 +107,14 @@ def _score(formula: Formula, reading: Reading, clients: int) -> Tensor:
             return found * _preference(windows[0, 1] - windows[0, 0], reading, wide=True)
         case _:
             raise KnowledgeError("the tightness metric is defined for comparisons of signals", received=formula.kind)
+
+
+def _spread(values: Tensor, counted: Tensor) -> Tensor:
+    """The standard deviation of those of the values [C, N] that count, [C]; at least 1e-9."""
+    number = counted.sum(1)
+    mean = torch.where(counted, values, 0).sum(1) / number.clamp(min=1)
+    square = torch.where(counted, (values - mean.unsqueeze(1)) ** 2, 0).sum(1)
+    return (square / (number - 1).clamp(min=1)).sqrt().clamp(min=1e-9)
 
 
 def _preference(reach: float, reading: Reading, *, wide: bool) -> float:

@@ -7,6 +7,8 @@ from fedkg.projection.cones import SecondOrderCone
 from fedkg.projection.interface import ProjectionSet
 from fedkg.projection.kept import set_of
 from fedkg.projection.monotone import MonotoneCone
+from fedkg.projection.polytope import Polytope, Solved, project_polytope
+from fedkg.projection.recognise import recognised
 from fedkg.projection.simplex import CappedSimplex, Simplex
 
 __all__ = [
@@ -19,9 +21,13 @@ __all__ = [
     "L2Ball",
     "LInfBall",
     "MonotoneCone",
+    "Polytope",
     "Product",
     "ProjectionSet",
     "SecondOrderCone",
     "Simplex",
+    "Solved",
+    "project_polytope",
+    "recognised",
     "set_of",
 ]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet
+from fedkg.projection.linear_sets import common_polytope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,13 +47,14 @@ class Product(ProjectionSet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intersection(ProjectionSet):
-    """Points that lie in every one of several sets, by Dykstra's alternating projections (Boyle and Dykstra 1986).
+    """Points that lie in every one of several sets.
 
-    Where all sets are linear, `fedkg.projection.Polytope` is exact and faster.
+    Sets that are all polytopes (boxes, half-spaces, affine sets, monotone cones without weights, simplices) are projected onto as one; any
+    others by Dykstra's alternating projections (Boyle and Dykstra 1986).
 
     Args:
-        parts: the sets. tolerance: how far, relative to the points, the nearest point may be missed. rounds: how often all sets are gone
-            through at most.
+        parts: the sets. tolerance: how far, relative to the points, Dykstra's may miss the nearest point. rounds: how often they go through
+            all sets at most.
 
     Raises:
         SetError: from `project`, when the sets do not come together: they have no common point, or more rounds are needed.
@@ -64,6 +66,12 @@ class Intersection(ProjectionSet):
 
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`. Under `torch.func` transforms all `rounds` are gone through."""
+        polytope = common_polytope(self.parts, point)
+        if polytope is not None:
+            try:
+                return polytope.project(point)
+            except SetError as error:
+                raise SetError("the sets do not come together", expected="a common point", received=error.received) from error
         nearest, corrections = point, [torch.zeros_like(point) for _ in self.parts]
         eps = max(self.tolerance, 8 * torch.finfo(point.dtype).eps)
         for _ in range(self.rounds):

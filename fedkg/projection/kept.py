@@ -30,10 +30,12 @@ def set_of(kept: KeptSet, clients: str | Sequence[str], given: Given | None = No
         kept: one of ``pack.manifest.sets``. clients: a name or node, or several. given: numbers that the rules leave to the job.
 
     Raises:
-        SetError: the set says nothing of a client, or a number is given nowhere.
+        SetError: the set says nothing of a client, a number is given nowhere, or there is no client.
     """
     if isinstance(clients, str):
         return _shaped(kept, torch.tensor(_numbers(kept, clients, given or {}), dtype=dtype).unbind(0))
+    if not clients:
+        raise SetError(f"the set `{kept.name}` is asked for no client", expected="at least one client")
     rows = [_numbers(kept, client, given or {}) for client in clients]
     return _shaped(kept, torch.tensor(rows, dtype=dtype).reshape(len(rows), -1).unbind(1))
 

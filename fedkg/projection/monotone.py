@@ -57,7 +57,7 @@ class _Pooled(torch.autograd.Function):
             part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
             for part, dim in zip((point, weight), in_dims, strict=True)
         )
-        pooled, block = _Pooled.apply(point.flatten(0, 1), weight.flatten(0, 1))  # type: ignore[no-untyped-call]
+        pooled, block = _Pooled.apply(point.flatten(0, 1), weight.flatten(0, 1))  # type: ignore[no-untyped-call]  # torch declares `apply` without types
         return (pooled.reshape(point.shape), block.reshape(info.batch_size, -1)), (0, 0)
 
 
@@ -84,7 +84,7 @@ class MonotoneCone(ProjectionSet):
         weight = torch.ones_like(point) if self.weight is None else self.weight.to(point).expand(point.shape)
         upwards = (point.flip(-1), weight.flip(-1)) if self.falling else (point, weight)
         flat = [part.reshape(-1, point.shape[-1]) for part in upwards]
-        pooled, _ = _Pooled.apply(*flat)  # type: ignore[no-untyped-call]
+        pooled, _ = _Pooled.apply(*flat)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
         found: Tensor = pooled.reshape(point.shape)
         return found.flip(-1) if self.falling else found
 

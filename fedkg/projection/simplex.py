@@ -46,7 +46,7 @@ class CappedSimplex(ProjectionSet):
         cap: at least 0, a number, [n] or [..., n]. total: a number or [...], at most the sum of the caps.
 
     Raises:
-        SetError: caps below 0, or which do not reach the total (looked at for caps [..., n]).
+        SetError: caps below 0, or which do not reach the total (a cap for all entries is looked at with the point).
     """
 
     cap: Tensor | float
@@ -56,8 +56,8 @@ class CappedSimplex(ProjectionSet):
         cap, total = torch.as_tensor(self.cap), torch.as_tensor(self.total)
         if bool((cap < 0).any()) or bool((total < 0).any()):
             raise SetError("caps and totals of a simplex are at least 0")
-        if cap.ndim and bool((cap.sum(-1) < total).any()):
-            raise SetError("the caps do not reach the total", received=f"{float(cap.sum(-1).min()):g}", expected=f"{float(total.max()):g}")
+        if cap.ndim and cap.shape[-1] > 1:
+            _reached(cap.sum(-1), total)
 
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`.
@@ -65,6 +65,9 @@ class CappedSimplex(ProjectionSet):
         The sum of ``clamp(v - t, 0, cap)`` falls in t, linearly between the 2 n values at which an entry leaves a bound: these are
         sorted, and the piece with the total is found in the sums at them.
         """
+        one = torch.as_tensor(self.cap)
+        if not one.ndim or one.shape[-1] == 1:
+            _reached((one * point.shape[-1]).reshape(one.shape[:-1]), torch.as_tensor(self.total))
         cap = numbers(self.cap, point).expand(point.shape)
         total = numbers(self.total, point).expand(point.shape[:-1])
         with torch.no_grad():
@@ -88,3 +91,9 @@ class CappedSimplex(ProjectionSet):
         """See `ProjectionSet.excess`."""
         ends = torch.maximum(-point, point - numbers(self.cap, point)).amax(-1)
         return torch.maximum(ends, (point.sum(-1) - numbers(self.total, point)).abs())
+
+
+def _reached(sums: Tensor, total: Tensor) -> None:
+    """Raise where sums of caps stay below the total, by more than rounding."""
+    if bool((sums < total * (1 - 1e-6)).any()):
+        raise SetError("the caps do not reach the total", received=f"{float(sums.min()):g}", expected=f"{float(total.max()):g}")

@@ -18,19 +18,20 @@ class _Above(torch.autograd.Function):
 
     @staticmethod
     def forward(point: Tensor, total: Tensor) -> Tensor:
-        """Michelot's iteration: Newton's on a convex piecewise linear function, exact after finitely many steps."""
-        count = point.new_tensor(float(point.shape[-1]))
-        level = (point.sum(-1) - total) / count
-        for _ in range(point.shape[-1]):
-            over = point > level.unsqueeze(-1)
-            number = over.sum(-1)
-            new = (torch.where(over, point, 0).sum(-1) - total) / number.clamp(min=1)
-            # the level only rises; where nothing stands above it (a total of 0) it is the largest entry
-            new = torch.where(number > 0, torch.maximum(new, level), point.amax(-1))
-            if torch.equal(new, level):
-                break
-            level = new
-        return torch.relu(point - level.unsqueeze(-1))
+        """Michelot's iteration: Newton's on a convex piecewise linear function, exact after finitely many steps.
+
+        Begins at the level that all entries would give, or the largest alone, whichever is higher: the true one is no lower. Ends when
+        no fewer entries stand above the level than before.
+        """
+        level = torch.maximum((point.sum(-1) - total) / point.shape[-1], point.amax(-1) - total)
+        last: Tensor | None = None
+        while True:
+            above = torch.relu(point - level.unsqueeze(-1))
+            number = (above > 0).sum(-1)
+            if last is not None and not bool((number < last).any()):
+                return above
+            last = number
+            level = level + (above.sum(-1) - total) / number.clamp(min=1)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -52,7 +53,7 @@ class _Above(torch.autograd.Function):
         ]
         missing = front[0].ndim - 1 - front[1].ndim
         spread = front[1].reshape(info.batch_size, *(1,) * missing, *front[1].shape[1:])
-        return _Above.apply(front[0], spread), 0  # type: ignore[no-untyped-call]
+        return _Above.apply(front[0], spread), 0  # type: ignore[no-untyped-call]  # torch declares `apply` without types
 
 
 def above_threshold(point: Tensor, total: Tensor | float) -> Tensor:
@@ -61,5 +62,5 @@ def above_threshold(point: Tensor, total: Tensor | float) -> Tensor:
     Args:
         point: [..., n]. total: positive, a number or [...].
     """
-    found: Tensor = _Above.apply(point, numbers(total, point))  # type: ignore[no-untyped-call]
+    found: Tensor = _Above.apply(point, numbers(total, point))  # type: ignore[no-untyped-call]  # torch declares `apply` without types
     return found

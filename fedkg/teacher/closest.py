@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
-from fedkg.pack import Bank
+from fedkg.pack import Bank, walk
+from fedkg.pack.formulas import Temporal, Until
 from fedkg.teacher import milp
 from fedkg.teacher.cells import Group, forms_of, group, order_of
 from fedkg.teacher.diagram import BeyondDiagram, Layer, layers
@@ -43,21 +44,25 @@ class Teacher:
         bank: one row, whose slots are the channels in their order. steps: T.
         params: the formula's parameters for each client, float64 [C, P of the bank]; None: the bank's own. Bounds of windows must agree.
         clip: whether windows end with the trace.
+        everywhere: whether the formula holds at every step, as rules do (without `clip`: at every step at which its windows lie inside the
+            trace); otherwise at the first one, as templates that are mined.
 
     Where a channel stands in several linear combinations, or the diagram grows beyond its limit, each trace is solved for by mixed-integer
     programming (`by_program`), in seconds in place of microseconds.
 
     Raises:
-        SetError: no trace satisfies the formula; it has comparisons that are not linear, or parts that read classes or members.
+        SetError: no trace satisfies the formula; it has comparisons that are not linear, or parts that read classes or members; parameters
+            of another shape, without a value, or with bounds of windows that differ.
         HorizonError: a window reaches beyond the traces.
     """
 
-    def __init__(self, bank: Bank, steps: int, *, params: Tensor | None = None, clip: bool = False) -> None:
+    def __init__(self, bank: Bank, steps: int, *, params: Tensor | None = None, clip: bool = False, everywhere: bool = True) -> None:
         each = torch.from_numpy(bank.params[:1]) if params is None else params.double()
+        _check_params(bank, each)
         self.steps, self.channels, self.clients = steps, bank.slots.shape[1], each.shape[0]
         literals = Literals(self.channels, list(each.T))
         unrolling = Unrolling(steps, each[0].tolist(), clip, literals)
-        formula = unrolling.at(bank.skeleton, 0)
+        formula = unrolling.throughout(bank.skeleton) if everywhere else unrolling.at(bank.skeleton, 0)
         self._program = (unrolling.expressions, formula, literals.found)
         self.by_program = False
         try:
@@ -103,6 +108,24 @@ class Teacher:
     def distance(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
         """The mean L1 distance to the nearest satisfying trace, [B]; its gradient is that of the L1 norm with the nearest trace held."""
         return (traces - self.closest(traces, client)).abs().mean((-1, -2))
+
+
+def _check_params(bank: Bank, params: Tensor) -> None:
+    """Raise where parameters [C, P] are not those of a formula that can be unrolled once for all clients."""
+    if params.ndim != 2 or params.shape[1] != bank.params.shape[1] or not params.shape[0]:
+        expected = f"[C, {bank.params.shape[1]}]"
+        raise SetError("the parameters do not fit the formula", expected=expected, received=str(list(params.shape)))
+    if bool(params.isnan().any()):
+        client = int(params.isnan().any(1).int().argmax())
+        raise SetError(f"client {client} has a parameter without a value", help="leave out clients for which mining determined nothing")
+    windows = [part for _, part in walk.everywhere(bank.skeleton) if isinstance(part, (Temporal, Until))]
+    bounds = params[:, sorted({place for part in windows for place in (part.low, part.high)})]
+    differing = torch.nonzero((bounds != bounds[:1]).any(1)).flatten().tolist()
+    if differing:
+        raise SetError(
+            f"client {differing[0]} has other bounds of windows than client 0",
+            help="make a teacher for the clients of each choice of bounds",
+        )
 
 
 def _compiled(

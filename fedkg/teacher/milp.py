@@ -17,6 +17,11 @@ from fedkg.teacher.literals import Literal
 
 Float = NDArray[np.float64]
 
+SECONDS = 60.0
+"""After which the solver gives up on a trace."""
+INFEASIBLE = 2
+"""The status by which `scipy.optimize.milp` says that there is no solution."""
+
 
 def closest(expressions: Expressions, formula: int, literals: Sequence[Literal], trace: Float, client: int = 0) -> Float:
     """The satisfying trace nearest to one trace [T, V] in L1, by HiGHS; exact up to its tolerances (about 1e-6 of the numbers).
@@ -28,12 +33,24 @@ def closest(expressions: Expressions, formula: int, literals: Sequence[Literal],
         return trace
     if formula == FALSE:
         raise SetError("no trace satisfies the formula")
+    bounds = [float(one.bound[min(client, len(one.bound) - 1)]) for one in literals]
+    near = 1 + 4 * max([float(np.abs(trace).max()), *map(abs, bounds)])
+    least = min((abs(weight) for one in literals for _, weight in one.form), default=1.0)
+    for reach in (near, near * trace.shape[1] / least):  # bounds on sums may push each other farther than any of them
+        found = _within(expressions, formula, literals, bounds, trace, reach)
+        if found is not None:
+            return found
+    raise SetError("no trace satisfies the formula")
+
+
+def _within(
+    expressions: Expressions, formula: int, literals: Sequence[Literal], bounds: Sequence[float], trace: Float, reach: float
+) -> Float | None:
+    """The nearest satisfying trace whose numbers lie within `reach` of 0; None where there is none."""
     nodes = expressions.below(formula)
     place = {node: i for i, node in enumerate(nodes)}
     steps, channels = trace.shape
     values = steps * channels
-    bounds = [float(one.bound[min(client, len(one.bound) - 1)]) for one in literals]
-    reach = 1 + 4 * max([float(np.abs(trace).max()), *map(abs, bounds)])
     rows: list[tuple[dict[int, float], float]] = []  # sum of coefficients times variables >= right side
     for cell in range(values):  # variables: values, then distances, then nodes
         rows.append(({values + cell: 1.0, cell: -1.0}, -trace.flat[cell]))
@@ -48,7 +65,8 @@ def closest(expressions: Expressions, formula: int, literals: Sequence[Literal],
             rows += [({2 * values + place[part]: 1.0, z: -1.0}, 0.0) for part in inner]
         else:
             rows.append(({z: -1.0} | {2 * values + place[part]: 1.0 for part in inner}, 0.0))
-    return _solved(rows, values, len(nodes), place[formula], reach).reshape(steps, channels)
+    found = _solved(rows, values, len(nodes), place[formula], reach)
+    return None if found is None else found.reshape(steps, channels)
 
 
 def _bound(literal: Literal, bound: float, start: int, z: int, reach: float) -> tuple[dict[int, float], float]:
@@ -59,8 +77,8 @@ def _bound(literal: Literal, bound: float, start: int, z: int, reach: float) -> 
     return row | {z: -slack}, sign * bound - slack
 
 
-def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: int, root: int, reach: float) -> Float:
-    """The values [values] of the best solution."""
+def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: int, root: int, reach: float) -> Float | None:
+    """The values [values] of the best solution; None where there is none."""
     size = 2 * values + nodes
     entries = [(i, j, weight) for i, (row, _) in enumerate(rows) for j, weight in row.items()]
     index = np.array([(i, j) for i, j, _ in entries]).T
@@ -73,8 +91,10 @@ def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: 
         constraints=optimize.LinearConstraint(matrix, lb=np.array([right for _, right in rows])),
         integrality=np.concatenate([np.zeros(2 * values), np.ones(nodes)]),
         bounds=optimize.Bounds(low, high),
-        options={"mip_rel_gap": 0.0},
+        options={"mip_rel_gap": 0.0, "time_limit": SECONDS},
     )
-    if found.x is None:
-        raise SetError("no trace satisfies the formula", received=str(found.message))
+    if found.status == INFEASIBLE:
+        return None
+    if found.status != 0:
+        raise SetError("the nearest satisfying trace was not found", received=str(found.message))
     return np.asarray(found.x[:values])

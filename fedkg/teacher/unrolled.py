@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fedkg.constraints.stl import reach
 from fedkg.errors import HorizonError, SetError
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.teacher.expressions import FALSE, TRUE, Expressions
@@ -43,6 +44,25 @@ class Unrolling:
             self._known[key] = self._unrolled(formula, step, positive)
             self._nodes.append(formula)  # keeps it alive: its id is the key
         return self._known[key]
+
+    def throughout(self, formula: Formula) -> int:
+        """The expression of a formula at every step; of a trace with strict ends at those from which it does not look beyond.
+
+        Raises:
+            HorizonError: there is no such step. SetError: as `at`.
+        """
+        far = reach(formula, self.numbers)
+        first, last = (0, self.steps - 1) if self.clip else (far.back, self.steps - 1 - far.ahead)
+        if isinstance(formula, Initially):
+            return self.at(formula, 0)
+        if first > last:
+            raise HorizonError(
+                f"the formula looks {far.back:g} steps back and {far.ahead:g} ahead, beyond the trace",
+                expected=f"more than {far.back + far.ahead:g} steps",
+                received=f"{self.steps} steps",
+                help="project longer traces, or write `timeline ... ends clip`",
+            )
+        return self.expressions.all_of(self.at(formula, step) for step in range(int(first), int(last) + 1))
 
     def _unrolled(self, formula: Formula, step: int, positive: bool) -> int:
         join = self.expressions.all_of if positive else self.expressions.any_of

@@ -166,6 +166,19 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
         inject(net())
     with pytest.raises(LayoutError, match="one logit for each class"):
         inject(nn.Linear(3, 7).double(), range=by_sign)(batch()[0])
+    with pytest.raises(LayoutError, match="a prediction is none of the classes"):
+        inject(net(), prediction=lambda x: torch.full((len(x),), 9))(batch()[0])
+
+
+def test_a_range_without_a_class_is_refused_before_any_answer() -> None:
+    def nothing_below_zero(x: Tensor) -> Tensor:
+        return by_sign(x) & (x[:, :1] > 0)
+
+    model = inject(net(), range=nothing_below_zero)
+    x, _ = batch()
+    with pytest.raises(KnowledgeError, match="allow no class"):
+        model(x)
+    assert bool(model.known(x, policy="drop").allowed.any(-1).all())
 
 
 WRONG = Known(

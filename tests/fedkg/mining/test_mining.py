@@ -12,7 +12,7 @@ from torch import Tensor
 import fedkg
 from fedkg.constraints.stl import trace_satisfaction
 from fedkg.errors import HorizonError, KnowledgeError, LayoutError
-from fedkg.mining import Mined, mine, private, quantile
+from fedkg.mining import Mined, Pick, mine, private, quantile
 
 LIBRARY = """
 timeline step 1 h
@@ -166,6 +166,30 @@ def test_a_private_quantile_is_near_and_noisy(pack: fedkg.Pack) -> None:
     assert float(far.std()) > 5 * float(values.std())
 
 
+def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.Pack) -> None:
+    x = traces(9, clients=2, samples=50)
+    mined = found(pack, "t1", x, pick=private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1)))
+    assert bool(mined.determined.all())
+    assert bool(torch.isnan(torch.stack([mined.satisfied, mined.robustness])).all())
+    asked = []
+    inner = private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1))
+    counted = Pick(lambda levels, usable: asked.append(1) or inner.choose(levels, usable), noisy=True)  # type: ignore[func-returns-value]
+    found(pack, "t1", x, pick=counted)
+    assert len(asked) == 2
+    with pytest.raises(KnowledgeError, match="windows are not found privately"):
+        found(pack, "length", x, pick=inner)
+    with pytest.raises(KnowledgeError, match="halving asks them many times"):
+        found(pack, "t1", x, pick=inner, method="bisection")
+
+
+def test_a_template_that_fits_no_value_is_told(pack: fedkg.Pack) -> None:
+    x = traces(3)
+    x[0, :, 0, 0] = 5.0  # below the 10 that `length` asks for
+    mined = found(pack, "length", x)
+    assert mined.fits.tolist() == [False, bool((x[1, :, 0, 0] >= 10).all() and (x[1, :, 0, 0] <= 90).all())]
+    assert mined.determined.tolist()[0] == [False]
+
+
 def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
     with pytest.raises(HorizonError, match="beyond the traces"):
         found(pack, "t7", traces(1, steps=4))
@@ -177,3 +201,14 @@ def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
         quantile(0.0)
     with pytest.raises(KnowledgeError, match="epsilon"):
         private(0.9, 0.0, (0, 1), torch.Generator())
+
+
+def test_numbers_that_make_no_sense_are_refused(pack: fedkg.Pack) -> None:
+    with pytest.raises(KnowledgeError, match="margin"):
+        found(pack, "t1", traces(1), margin=0.0)
+    with pytest.raises(KnowledgeError, match="trigger"):
+        found(pack, "both", traces(1), trigger=2.0)
+    with pytest.raises(KnowledgeError, match="share"):
+        private(1.5, 1.0, (0, 1), torch.Generator())
+    with pytest.raises(LayoutError, match="`inside` does not fit"):
+        found(pack, "t1", traces(1), inside=torch.ones(3, 3, dtype=torch.bool))

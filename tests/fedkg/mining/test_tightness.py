@@ -64,3 +64,14 @@ def test_windows_are_weighed(pack: fedkg.Pack) -> None:
     worst = min(theta(torch.tensor(step / x.std().item())).item() for step in (1, 2))  # of both bounds, at every step
     assert tightness(pack, within, values, x, layout=LAYOUT).item() == pytest.approx(worst * 2 / (1 + math.exp(-0.05)))
     assert tightness(pack, reached, values, x, layout=LAYOUT).item() == pytest.approx(worst * 2 / (1 + math.exp(0.05)))
+
+
+def test_traces_that_do_not_count_change_nothing(pack: fedkg.Pack) -> None:
+    x = 50 + 5 * torch.randn(2, 10, 8, 1, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    [within, *_] = pack.manifest.inferences
+    values = torch.tensor([[41.0, 61.0], [38.0, 63.0]], dtype=torch.float64)
+    padded = torch.cat([x, torch.full((2, 3, 8, 1), 1e4, dtype=torch.float64)], 1)
+    inside = torch.arange(13).expand(2, 13) < 10
+    plain = tightness(pack, within, values, x, layout=LAYOUT)
+    torch.testing.assert_close(tightness(pack, within, values, padded, layout=LAYOUT, inside=inside), plain)
+    torch.testing.assert_close(tightness(pack, within, values, padded.where(padded < 1e4, torch.nan), layout=LAYOUT), plain)

@@ -54,6 +54,8 @@ def test_the_job_gives_what_rules_leave_open(sets: dict[str, KeptSet]) -> None:
         set_of(sets["near"], A)
     with pytest.raises(SetError, match="nothing of the client"):
         set_of(sets["sparse"], "https://example.org/z")
+    with pytest.raises(SetError, match="asked for no client"):
+        set_of(sets["rising"], [])
 
 
 @pytest.mark.parametrize(

@@ -187,3 +187,15 @@ def test_sets_that_make_no_sense_are_refused() -> None:
         Product([(Simplex(), 2)]).project(torch.zeros(3))
     with pytest.raises(SetError, match="come together"):
         Intersection([Box(-1.0, 0.0), Box(1.0, 2.0)], rounds=100).project(torch.zeros(3))
+
+
+def test_one_cap_for_all_entries_must_reach_the_total() -> None:
+    with pytest.raises(SetError, match="do not reach the total"):
+        CappedSimplex(0.1, 1.0).project(torch.rand(3))
+    point = torch.rand(3, dtype=torch.float64)
+    torch.testing.assert_close(CappedSimplex(torch.tensor([0.5]), 1.0).project(point), CappedSimplex(0.5, 1.0).project(point))
+    assert CappedSimplex(1 / 49, 1.0).project(torch.rand(49)).sum().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_a_point_with_unknown_entries_is_given_up_at_once() -> None:
+    assert bool(Simplex(1.0).project(torch.full((1_000_000,), torch.nan)).isnan().all())

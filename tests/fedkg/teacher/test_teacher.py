@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -133,6 +135,17 @@ def test_each_client_has_its_own_bounds() -> None:
     assert moved.tolist() == [[45.0, 60.0, 10.0], [50.0, 80.0, 10.0], [50.0, 70.0, 10.0]]
 
 
+def test_a_rule_holds_at_every_step() -> None:
+    pack = fedkg.compile(text=f"{HEAD}rule r require if x >= 80 % then eventually [1, 2] x <= 60 %\n")
+    trace = torch.tensor([[[10.0], [85.0], [70.0], [65.0], [90.0], [61.0]]], dtype=torch.float64)
+    clipped = Teacher(pack.banks[0], 6, clip=True)
+    assert clipped.closest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 60.0]
+    inside = Teacher(pack.banks[0], 6)  # from the last two steps the formula looks beyond the trace
+    assert inside.closest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 61.0]
+    first = Teacher(pack.banks[0], 6, clip=True, everywhere=False)
+    assert torch.equal(first.closest(trace), trace)
+
+
 def test_convexity_of_the_distance() -> None:
     """Lemma 1: convex for conjunctions of bounds at every step; not so for eventually."""
     dice = torch.Generator().manual_seed(0)
@@ -166,3 +179,26 @@ def test_formulas_without_nearest_trace_are_refused() -> None:
         Teacher(bank("follows existence(x, 40, 45, 0, 5)"), 3)
     with pytest.raises(SetError, match="do not fit"):
         Teacher(bank("always x >= 5 %"), 3, clip=True).closest(torch.zeros(2, 4, 1))
+
+
+def test_bounds_that_push_each_other_far_are_met_by_programs() -> None:
+    """Nine differences of 100 take ten channels to 450 on both sides, farther than any single bound."""
+    names = [f"c{i}" for i in range(10)]
+    outputs = "".join(f"output {name} in % span -1000 .. 1000\n" for name in names)
+    steps = " and ".join(f"{high} - {low} >= 100 %" for low, high in pairwise(names))
+    [found] = fedkg.compile(text=f"timeline step 1 h ends clip\n{outputs}rule r require {steps}\n").banks
+    moved = Teacher(found, 1, clip=True).closest(torch.zeros(1, 1, 10, dtype=torch.float64))
+    assert float(moved.abs().sum()) == pytest.approx(2 * (50 + 150 + 250 + 350 + 450), abs=1e-3)
+
+
+def test_parameters_that_one_teacher_cannot_hold_are_refused() -> None:
+    found = bank("always [0, 3] x <= 50 %")
+    params = torch.from_numpy(found.params).repeat(2, 1)
+    other = params.clone()
+    other[1][params[1] == 3] = 2
+    with pytest.raises(SetError, match="client 1 has other bounds of windows"):
+        Teacher(found, 6, params=other, clip=True)
+    with pytest.raises(SetError, match="client 0 has a parameter without a value"):
+        Teacher(found, 6, params=params.where(params != 50, torch.nan), clip=True)
+    with pytest.raises(SetError, match="the parameters do not fit"):
+        Teacher(found, 6, params=params[:, :1], clip=True)

@@ -1,0 +1,126 @@
+"""A formula at the first step of many traces, from its comparisons: only the steps that the verdict rests on are looked at.
+
+Letters: N traces, T steps, k steps of a range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.windows import sliding
+from fedkg.errors import KnowledgeError
+from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+
+Atom = Compare | ClassIn | CategoryIs | Known
+Leaf = Callable[[Atom, bool, int, int], Tensor]
+"""The number of a comparison, or of its negation, at the steps first..last of every trace: [N, k] or broadcast to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """How windows lie in traces.
+
+    Attributes:
+        count: T. numbers: the formula's parameters, where they are the bounds of windows. A window ends with its trace.
+    """
+
+    count: int
+    numbers: Sequence[float]
+
+    def window(self, formula: Temporal | Until, step: int) -> tuple[int, int]:
+        """The first and last step of a window as seen from a step, within the trace; empty where the first is beyond the last."""
+        low, high = int(self.numbers[formula.low]), int(self.numbers[formula.high])
+        if formula.op in ("always", "eventually", "until"):
+            return step + low, (self.count - 1 if high < 0 else min(step + high, self.count - 1))
+        return (0 if high < 0 else max(step - high, 0)), step - low
+
+
+def at_first(formula: Formula, leaf: Leaf, steps: Steps) -> Tensor:
+    """The formula's number at the first step of every trace, [N]: minima and maxima of its comparisons'.
+
+    Raises:
+        KnowledgeError: a part over members.
+    """
+    return _value(formula, True, 0, 0, leaf, steps)[..., 0]
+
+
+def _value(formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, steps: Steps) -> Tensor:
+    """The number of a formula, or of its negation, at steps first..last: [N, k]."""
+
+    def inner(part: Formula, sign: bool = positive) -> Tensor:
+        return _value(part, sign, first, last, leaf, steps)
+
+    match formula:
+        case Compare() | ClassIn() | CategoryIs() | Known():
+            return leaf(formula, positive, first, last)
+        case Not():
+            return inner(formula.arg, not positive)
+        case And():
+            return _extreme((inner(arg) for arg in formula.args), lowest=positive)
+        case Or():
+            return _extreme((inner(arg) for arg in formula.args), lowest=not positive)
+        case Implies():
+            return _extreme((inner(formula.antecedent, not positive), inner(formula.consequent)), lowest=not positive)
+        case Initially():
+            return _value(formula.arg, positive, 0, 0, leaf, steps)
+        case Temporal():
+            lowest = (formula.op in ("always", "historically")) == positive
+            return _over_window(formula, positive, first, last, leaf, steps, lowest=lowest)
+        case Until():
+            each = [_until(formula, positive, step, leaf, steps) for step in range(first, last + 1)]
+            return torch.cat(each, dim=-1)
+        case _:
+            raise KnowledgeError("parameters are mined in comparisons of signals", received=formula.kind)
+
+
+def _extreme(parts: Iterable[Tensor], *, lowest: bool) -> Tensor:
+    result: Tensor | None = None
+    for part in parts:
+        result = part if result is None else (torch.minimum(result, part) if lowest else torch.maximum(result, part))
+    assert result is not None, "a conjunction has parts"
+    return result
+
+
+def _over_window(formula: Temporal, positive: bool, first: int, last: int, leaf: Leaf, steps: Steps, *, lowest: bool) -> Tensor:
+    """Minimum or maximum over the window of each step."""
+    windows = [steps.window(formula, step) for step in range(first, last + 1)]
+    begin, end = max(0, min(window[0] for window in windows)), max(window[1] for window in windows)
+    neutral = math.inf if lowest else -math.inf
+    if begin > end:
+        return torch.full((1, len(windows)), neutral, dtype=torch.float64)
+    values = _value(formula.arg, positive, begin, end, leaf, steps)
+    if len(windows) == 1:
+        return values.amin(-1, keepdim=True) if lowest else values.amax(-1, keepdim=True)
+    width = max(window[1] - window[0] for window in windows) + 1
+    if formula.op in ("always", "eventually"):  # windows move on by one step each; late ones end with the trace
+        return sliding(values[None], 0, width - 1, neutral, lowest, None)[0][..., : len(windows)]
+    back = sliding(values.flip(-1)[None], 0, width - 1, neutral, lowest, None)[0].flip(-1)
+    before = windows[0][1] - begin  # the place of the first window's last step
+    return back[..., before : before + len(windows)]
+
+
+def _until(formula: Until, positive: bool, step: int, leaf: Leaf, steps: Steps) -> Tensor:
+    """Until, or since, at one step, from the far end of its window: there, or here and later."""
+    begin, end = steps.window(formula, step)
+    forward = formula.op == "until"
+    nothing = -math.inf if positive else math.inf
+    if begin > end:
+        return torch.full((1, 1), nothing, dtype=torch.float64)
+    low, high = (step, end) if forward else (begin, step)
+    left = _value(formula.left, positive, low, high, leaf, steps).expand(-1, high - low + 1)
+    right = _value(formula.right, positive, begin, end, leaf, steps).expand(-1, end - begin + 1)
+    order = range(end, step - 1, -1) if forward else range(begin, step + 1)
+    result = torch.full((1,), nothing, dtype=torch.float64, device=left.device)
+    for other in order:
+        here = left[..., other - low]
+        there = right[..., other - begin] if begin <= other <= end else torch.full_like(result, nothing)
+        if formula.closed:
+            result = _extreme((here, _extreme((there, result), lowest=not positive)), lowest=positive)
+        else:
+            result = _extreme((there, _extreme((here, result), lowest=positive)), lowest=not positive)
+    return result[..., None]
