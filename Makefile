@@ -1,12 +1,13 @@
 # make demo   train the example federation and write its report
-# make test   the tests; make slow: the long ones; make check: every gate
+# make test   the tests; make slow: the long ones, and every property with ten times the examples; make check: every gate
 # Another Python: make PYTHON=python3.12 demo
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+# Compiled sources are kept: hundreds of test files, and the processes that some tests start, would else be compiled each time.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 .PHONY: demo test slow check format lint types imports docs bench clean
 
@@ -14,10 +15,11 @@ demo: $(STAMP)
 	@$(BIN)/fedkg run examples/milling/job.yaml
 
 test: $(STAMP)
-	$(PYTEST) -m "not slow and not gpu"
+	$(PYTEST) --dist loadfile -m "not slow and not gpu"
 
 slow: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "slow and not gpu"
+	$(PYTEST) --dist worksteal -m "slow and not gpu"
+	$(PYTEST) --dist worksteal -m "hypothesis and not slow and not gpu" --hypothesis-profile=long
 
 check: format lint types imports test slow docs
 
@@ -37,6 +39,7 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
 
 # The environment: made once, brought up to date when the pins or the requirements change.

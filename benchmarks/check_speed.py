@@ -1,10 +1,13 @@
-"""`fedkg check` on a rule file of 500 lines, cold: a new process each time, start-up included, as a person at an editor waits for it.
+"""`fedkg check` on a rule file of 500 lines: a new process each time, start-up included, as a person at an editor waits for it.
 
     python benchmarks/check_speed.py [--lines 500] [--repeats 7] [--seed 1]
 
-The peer is the same command with an empty cache, which builds the parser's table anew, as every run would without the cache. Both must
-name the same errors (what the rules mean together is looked for in a given time, so that more may be found on a quiet machine).
-The floor is a Python process that imports what any such command needs: NumPy, pydantic and typer.
+*Cold* is what the claim is about: the cache folder is empty, so that nothing of the file is known (and nothing else is ever kept there: the
+parser's table ships with the package). *Nothing changed* is the same file again, whose verdicts are read back. The peer is a cold run whose
+parser lark builds from the grammar, as without the table. All must name the same errors (what the rules mean together is looked for in a
+given time, so that more may be found on a quiet machine). The floor is a Python process that imports what any such command needs: NumPy,
+pydantic and typer. Sources are compiled to byte code once, before the first time is taken, into a folder of the benchmark's own, as an
+installed package has it; PYTHONDONTWRITEBYTECODE is taken out of the surroundings.
 """
 
 from __future__ import annotations
@@ -23,6 +26,14 @@ from pathlib import Path
 
 TARGET_S = 1.5
 FLOOR = "import numpy, pydantic, typer"
+BUILT = """
+import pathlib, sys
+from fedkg_compiler.syntax import table
+from fedkg.cli.main import run
+table.FILE = pathlib.Path("nowhere")
+run(sys.argv[1:])
+"""
+"""The command without the table that ships."""
 
 
 def rule_file(lines: int, seed: int) -> str:
@@ -58,10 +69,12 @@ def rule_file(lines: int, seed: int) -> str:
     return "\n".join(written[:lines]) + "\n"
 
 
-def run(command: list[str], cache: Path) -> tuple[float, str]:
-    """Wall time of a command in seconds, and what it printed."""
+def run(command: list[str], cache: Path, code: Path) -> tuple[float, str]:
+    """Wall time of a command in seconds, and what it printed; byte code stands in the folder `code`."""
+    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    surroundings |= {"XDG_CACHE_HOME": str(cache), "PYTHONPYCACHEPREFIX": str(code)}
     start = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"XDG_CACHE_HOME": str(cache)})
+    done = subprocess.run(command, capture_output=True, text=True, env=surroundings)
     return time.perf_counter() - start, done.stdout
 
 
@@ -77,38 +90,41 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     choices = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path, warm = Path(folder) / "plant.fkg", Path(folder) / "warm"
+        path, known, code = Path(folder) / "plant.fkg", Path(folder) / "known", Path(folder) / "code"
         path.write_text(rule_file(choices.lines, choices.seed), encoding="utf-8")
-        check = [sys.executable, "-m", "fedkg", "check", str(path), "--json"]
-        _, said = run(check, warm)
-        times: dict[str, list[float]] = {"ours": [], "empty cache": [], "floor": []}
+        asked = ["check", str(path), "--json"]
+        commands = {
+            "cold": [sys.executable, "-m", "fedkg", *asked],
+            "nothing changed": [sys.executable, "-m", "fedkg", *asked],
+            "parser built": [sys.executable, "-c", BUILT, *asked],
+            "floor": [sys.executable, "-c", FLOOR],
+        }
+        said = {name: run(command, known, code)[1] for name, command in commands.items()}["cold"]
+        times: dict[str, list[float]] = {name: [] for name in commands}
         for repeat in range(choices.repeats):
-            for name, command, cache in (
-                ("ours", check, warm),
-                ("empty cache", check, Path(folder) / f"empty_{repeat}"),
-                ("floor", [sys.executable, "-c", FLOOR], warm),
-            ):
-                seconds, output = run(command, cache)
+            for name, command in commands.items():
+                cache = known if name == "nothing changed" else Path(folder) / f"{name}_{repeat}"
+                seconds, output = run(command, cache, code)
                 times[name].append(seconds)
                 if name != "floor" and errors(output) != errors(said):
                     print("the runs disagree on the errors", file=sys.stderr)
                     return 1
-    ratio = statistics.median(peer / ours for peer, ours in zip(times["empty cache"], times["ours"], strict=True))
+    ratio = statistics.median(peer / ours for peer, ours in zip(times["parser built"], times["cold"], strict=True))
     medians = {name: statistics.median(values) for name, values in times.items()}
     print(f"fedkg check, {choices.lines} lines, seed {choices.seed}, {choices.repeats} processes each, alternating")
     print(f"{platform.platform()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print(f"{len(errors(said))} errors, {len(json.loads(said)['diagnostics'])} diagnostics")
-    print(f"{'':12} {'median s':>9} {'spread s':>15}")
+    print(f"{'':16} {'median s':>9} {'spread s':>15}")
     for name, values in times.items():
-        print(f"{name:12} {medians[name]:9.2f} {min(values):7.2f} .. {max(values):.2f}")
+        print(f"{name:16} {medians[name]:9.2f} {min(values):7.2f} .. {max(values):.2f}")
     claim = {
-        "claim": f"fedkg check answers on {choices.lines} lines in under {TARGET_S} s, start-up included",
-        "ours": round(medians["ours"], 3),
-        "peer": round(medians["empty cache"], 3),
-        "peer_name": "the same without a kept parser table",
+        "claim": f"fedkg check answers on {choices.lines} lines in under {TARGET_S} s cold, start-up included",
+        "ours": round(medians["cold"], 3),
+        "peer": round(medians["parser built"], 3),
+        "peer_name": "the same, its parser built by lark in each run",
         "ratio": round(ratio, 2),
         "target": TARGET_S,
-        "holds": medians["ours"] < TARGET_S,
+        "holds": medians["cold"] < TARGET_S,
         "floor": round(medians["floor"], 3),
     }
     print(json.dumps(claim))

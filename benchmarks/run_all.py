@@ -17,6 +17,13 @@ def claims(output: str) -> list[dict[str, object]]:
     return found if isinstance(found, list) else [found]
 
 
+def claim_line(claim: dict[str, object]) -> str:
+    """A claim as a line of a list: its ratio and whether it holds, or why there is no ratio."""
+    if claim["ratio"] is None:
+        return f"- {claim['claim']}: {claim.get('reason', 'not measured')}"
+    return f"- {claim['claim']}: ratio {claim['ratio']}, {'holds' if claim['holds'] else 'does not hold'}"
+
+
 def main() -> int:
     parts = [f"# Benchmark results\n\nWritten by `make bench` on {platform.platform()}, Python {platform.python_version()}.\n"]
     failed = 0
@@ -30,9 +37,7 @@ def main() -> int:
             failed += 1
             parts.append(f"## {script.stem}\n\nfailed with exit code {done.returncode}\n")
             continue
-        held = [
-            f"- {claim['claim']}: ratio {claim['ratio']}, {'holds' if claim['holds'] else 'does not hold'}" for claim in claims(done.stdout)
-        ]
+        held = [claim_line(claim) for claim in claims(done.stdout)]
         table = "\n".join(done.stdout.rstrip().splitlines()[:-1])
         parts.append(f"## {script.stem}\n\n" + "\n".join(held) + f"\n\n```\n{table}\n```\n")
     (HERE / "RESULTS.md").write_text("\n".join(parts), encoding="utf-8")

@@ -1,0 +1,189 @@
+"""Linear rules over 50 outputs as a layer behind a model, against PiShield: which answers break a rule afterwards, and the time.
+
+    python benchmarks/linear_layer.py [--batch 1024] [--repeats 5] [--patience 40]
+
+A family is a random set of rules over three outputs each, coefficients of both signs, which one point satisfies; answers are random. Ours
+is `rules.project` of a pack with these rules. PiShield builds and runs in a process of its own, which is ended when it has not finished
+after `--patience` seconds or is out of memory; then there is nothing to compare the time with, and larger families are not tried. Before
+anything is timed, the answers of both are checked against the rules in float64, and ours also against the exact nearest answers. All run
+on one thread. The floor is one read and one write of the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import fedkg
+from fedkg.constraints import ConstraintModule
+from fedkg.pack import SECTIONS, Bank, Column, Compare, DataContract, Pack, Param, Product, Slot, Sum
+from fedkg.pack.manifest import Manifest, Provenance, RuleRecord, Section
+from fedkg.projection import project_polytope
+
+Array = NDArray[np.float64]
+OUTPUTS, SIZES, TOLERANCE = 50, (20, 30, 40, 60, 100, 300, 1000), 1e-5
+MEMORY = 6 << 30
+"""Bytes that PiShield may take: it derives new rules from every pair."""
+
+
+def family(count: int) -> tuple[Array, Array]:
+    """Rows [m, n] and ends [m] of ``rows @ y >= ends``."""
+    dice = np.random.default_rng(count)
+    inside, rows = dice.normal(size=OUTPUTS) * 0.5, np.zeros((count, OUTPUTS))
+    for row in rows:
+        row[dice.choice(OUTPUTS, 3, replace=False)] = np.round(dice.uniform(0.5, 2, 3), 2) * dice.choice([-1, 1], 3)
+    return rows, np.round(rows @ inside - dice.uniform(0.2, 1.0, count), 3)
+
+
+def module(rows: Array, ends: Array) -> ConstraintModule:
+    """A pack of the rules: one bank."""
+    count = len(rows)
+    slots = np.stack([row.nonzero()[0] for row in rows])
+    factors = np.take_along_axis(rows, slots, 1)
+    terms = tuple(Product(args=(Param(index=i), Slot(index=i, role="output"))) for i in range(3))
+    skeleton = Compare(op="le", left=Param(index=3), right=Sum(args=terms), scale=4)
+    nothing = np.zeros(count, dtype=np.int32)
+    bank = Bank(
+        skeleton=skeleton,
+        slots=slots.astype(np.int32),
+        views=np.zeros((count, 3), dtype=np.int32),
+        params=np.concatenate([factors, ends[:, None], np.ones((count, 1))], 1),
+        keys=np.zeros((count, 0), dtype=np.int32),
+        codes=np.zeros((count, 0), dtype=np.int32),
+        weight=np.ones(count),
+        rule=nothing,
+        entity=nothing,
+        unit=nothing,
+    )
+    manifest = Manifest(
+        sections={name: Section(version=version) for name, version in SECTIONS.items()},
+        contract=DataContract(columns=tuple(Column(name=f"y_{i}", source=f"y_{i}", role="output") for i in range(OUTPUTS))),
+        rules=(RuleRecord(name="rules", title="Rules.", output=True, hard=True),),
+        skeletons=(skeleton,),
+        entities=("",),
+        units=("",),
+        provenance=Provenance(compiler="benchmark"),
+    )
+    read = sorted(set(slots.ravel().tolist()))
+    return ConstraintModule(Pack(manifest=manifest, banks=(bank,)), x=fedkg.columns([]), y=fedkg.columns([f"y_{i}" for i in read]))
+
+
+def pishield(rows: Array, ends: Array, answers: Tensor, repeats: int, channel: Connection) -> None:
+    """Sends the layer's answers and the milliseconds of each pass, after it has been built."""
+    from pishield.shield_layer import build_shield_layer
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    torch.set_num_threads(1)
+    lines = ["ordering " + " ".join(f"y_{i}" for i in range(OUTPUTS))]
+    for row, end in zip(rows, ends, strict=True):
+        terms = "".join(f"{' - ' if row[i] < 0 else ' + '}{abs(row[i])}y_{i}" for i in row.nonzero()[0])
+        lines.append(f"{terms.removeprefix(' + ').strip()} >= {end}")
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        path = Path(folder) / "rules.txt"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        layer = build_shield_layer(OUTPUTS, str(path), requirements_type="linear")
+        moved = layer(answers)
+        times = [timed(lambda: layer(answers)) for _ in range(repeats)]
+    channel.send((moved.numpy(), times))
+
+
+def asked(rows: Array, ends: Array, answers: Tensor, repeats: int, patience: float) -> tuple[Tensor, list[float]] | None:
+    """What PiShield answers; None when it does not finish."""
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    work = multiprocessing.get_context("spawn").Process(target=pishield, args=(rows, ends, answers, repeats, there))
+    work.start()
+    there.close()
+    try:
+        found = here.recv() if here.poll(patience) else None
+    except EOFError:
+        found = None
+    work.kill()
+    work.join()
+    return None if found is None else (torch.from_numpy(found[0]), found[1])
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds of one call."""
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e3
+
+
+def broken(rows: Array, ends: Array, answers: Tensor) -> tuple[float, float]:
+    """The share of answers that break a rule by more than the tolerance, and the largest amount."""
+    missed = ends - answers.double().numpy() @ rows.T
+    return float((missed > TOLERANCE).any(1).mean()), float(missed.max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--patience", type=float, default=40.0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print(
+        f"{OUTPUTS} outputs, batch {options.batch}, {options.repeats} repeats, one thread; torch {torch.__version__}, {platform.machine()}"
+    )
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    results, finishes = [], True
+    for count in SIZES:
+        rows, ends = family(count)
+        rules = module(rows, ends)
+        answers = torch.randn(options.batch, OUTPUTS, generator=torch.Generator().manual_seed(count)) * 2
+        read = sorted(set(rows.nonzero()[1].tolist()))
+        x, y = torch.zeros(options.batch, 0), answers[:, read]
+        moved = answers.clone()
+        moved[:, read] = rules.project(x, y)
+        exact = project_polytope(answers.double(), torch.from_numpy(-rows), torch.from_numpy(-ends))
+        assert float(exact.residual.max()) < 1e-9
+        assert float((exact.point - moved).abs().max()) < 1e-4
+        own, worst = broken(rows, ends, moved)
+        peer = asked(rows, ends, answers, options.repeats, options.patience) if finishes else None
+        finishes = peer is not None
+        times = [timed(lambda rules=rules, x=x, y=y: rules.project(x, y)) for _ in range(options.repeats)]
+        ours = statistics.median(times)
+        floor = min(timed(lambda answers=answers: answers + 1) for _ in range(20))
+        print(
+            f"  {count:5d} rules  fedkg    {own:7.2%} broken, by {worst:8.1e} at most; {ours:9.2f} ms, {min(times):.1f} .. {max(times):.1f}"
+        )
+        claim: dict[str, object] = {
+            "claim": f"{count} linear rules x batch {options.batch}",
+            "ours": round(ours, 3),
+            "peer_name": "PiShield",
+        }
+        if peer is None:
+            print(
+                f"               PiShield  does not finish within {options.patience:g} s and {MEMORY >> 30} GiB, or a smaller set did not"
+            )
+            claim |= {"peer": None, "ratio": None, "reason": f"PiShield does not finish; {own:.2%} of ours break a rule"}
+            claim |= {"target": 1.0, "holds": own == 0}
+        else:
+            theirs, far = broken(rows, ends, peer[0])
+            median = statistics.median(peer[1])
+            print(f"               PiShield {theirs:7.2%} broken, by {far:8.1e} at most; {median:9.2f} ms")
+            ratio = median / ours
+            claim |= {"peer": round(median, 3), "ratio": round(ratio, 2), "target": 1.0, "holds": own == 0 and ratio >= 1}
+        results.append({**claim, "floor": round(floor, 4)})
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
