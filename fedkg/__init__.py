@@ -6,7 +6,7 @@ compiler until ``compile``.
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fedkg.errors import FedkgError
     from fedkg.evaluation import evaluate
     from fedkg.jobs import run_job as run
+    from fedkg.knowledge.inject import inject
+    from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
     from fedkg.pack import Pack, load
     from fedkg.tables import read_table
 
@@ -26,11 +28,14 @@ __all__ = [
     "ConstraintModule",
     "FedkgError",
     "Pack",
+    "PredictionKnowledge",
+    "RangeKnowledge",
     "RuleWarning",
     "__version__",
     "columns",
     "compile",
     "evaluate",
+    "inject",
     "load",
     "logit",
     "probability",
@@ -44,10 +49,13 @@ _HOMES = {
     "ConstraintModule": ("fedkg.constraints.module", "ConstraintModule"),
     "FedkgError": ("fedkg.errors", "FedkgError"),
     "Pack": ("fedkg.pack", "Pack"),
+    "PredictionKnowledge": ("fedkg.knowledge.models", "PredictionKnowledge"),
+    "RangeKnowledge": ("fedkg.knowledge.models", "RangeKnowledge"),
     "RuleWarning": ("fedkg.authoring", "RuleWarning"),
     "columns": ("fedkg.constraints.layout", "columns"),
     "compile": ("fedkg.authoring", "compile"),
     "evaluate": ("fedkg.evaluation", "evaluate"),
+    "inject": ("fedkg.knowledge.inject", "inject"),
     "load": ("fedkg.pack", "load"),
     "logit": ("fedkg.constraints.layout", "logit"),
     "probability": ("fedkg.constraints.layout", "probability"),
@@ -61,6 +69,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """The public name `name`, its module imported now. `Any`: it may be a class, a function or a text."""
     if name == "__version__":
+        from importlib import metadata
+
         return metadata.version("fedkg")
     if name not in _HOMES:
         raise AttributeError(f"module 'fedkg' has no attribute '{name}'")

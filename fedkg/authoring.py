@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from fedkg_compiler.reason.describe import Description
     from fedkg_compiler.reason.difference import RuleDifference
 
-RULE_SUFFIXES = (".fkg",)
-GRAPH_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml")
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """How workbooks, Parquet files and archives begin."""
 COMPILER_LIBRARIES = frozenset({"lark", "rdflib", "oxrdflib", "pyoxigraph", "pint", "sympy", "fedkg_compiler"})
@@ -93,7 +91,8 @@ def compile(  # noqa: A001  the public name, fixed
     Warnings of the compiler are issued as `RuleWarning`.
 
     Args:
-        paths: one file or several: rule files (`.fkg`) and graphs (`.ttl`, `.nt`, `.rdf`, `.owl`, `.jsonld`).
+        paths: one file or several: rule files (`.fkg`), queries (`.rq`), shapes and graphs (`.ttl`, `.shacl`, `.nt`, `.rdf`, `.owl`,
+            `.jsonld`).
         text: the rules themselves, in place of files.
         graphs: more graphs that the rules may speak about.
         client: name or IRI of the client whose private pack is made; "" for the public pack.
@@ -109,10 +108,10 @@ def compile(  # noqa: A001  the public name, fixed
     result = check(paths, text=text, graphs=graphs, client=client)
     texts = {} if text is None else {d.span.file: text for d in result.diagnostics}
     if result.pack is None:
-        raise CompileError(result.diagnostics, render(result.diagnostics, texts))
+        raise CompileError(result.diagnostics, render(result.diagnostics, texts, client=client))
     doubts = [d for d in result.diagnostics if d.severity == "warning"]
     if doubts:
-        warnings.warn(render(doubts, texts), RuleWarning, stacklevel=2)
+        warnings.warn(render(doubts, texts, client=client), RuleWarning, stacklevel=2)
     return result.pack
 
 
@@ -135,8 +134,11 @@ def run_examples(
     return tuple(run_example(example) for example in result.examples), result.diagnostics
 
 
-def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None) -> str:
-    """Diagnostics as text, each with its source lines underlined where the file can be read (or stands in `texts`)."""
+def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None, *, client: str = "") -> str:
+    """Diagnostics as text, each with its source lines underlined where the file can be read (or stands in `texts`).
+
+    For a `client` no line of a graph is shown: it may be a fact about another one.
+    """
     with _compiler("explaining rules"):
         from fedkg_compiler.diagnostics import render as render_one
 
@@ -145,13 +147,15 @@ def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = 
         for diagnostic in diagnostics:
             file = diagnostic.span.file
             if file not in sources:
-                sources[file] = _source_text(Path(file))
+                sources[file] = None if client and is_graph(file) else _source_text(Path(file))
             blocks.append(render_one(diagnostic, sources[file]))
         return "\n\n".join(block.rstrip("\n") for block in blocks)
 
 
 def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
-    """Diagnostics as `fedkg check --json` prints them. `Any`: JSON."""
+    """Diagnostics as `fedkg check --json` prints them; without any, nothing of the compiler is loaded. `Any`: JSON."""
+    if not diagnostics:
+        return {"diagnostics": []}
     with _compiler("explaining rules"):
         from fedkg_compiler.diagnostics import to_json
 
@@ -251,8 +255,17 @@ def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None
 
 
 def is_authored(path: str | Path) -> bool:
-    """Whether a file is something to compile (rules or a graph) rather than a pack or a table."""
-    return Path(path).suffix.lower() in RULE_SUFFIXES + GRAPH_SUFFIXES
+    """Whether a file is something to compile (rules, queries, shapes or a graph) rather than a pack or a table."""
+    from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, RULE_SUFFIXES
+
+    return Path(path).suffix.lower() in RULE_SUFFIXES | GRAPH_SUFFIXES | QUERY_SUFFIXES
+
+
+def is_graph(path: str | Path) -> bool:
+    """Whether a file is taken as a graph, which may hold shapes."""
+    from fedkg_compiler.inputs import GRAPH_SUFFIXES
+
+    return Path(path).suffix.lower() in GRAPH_SUFFIXES
 
 
 def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic, ...]]:
@@ -271,7 +284,7 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
     if packs:
         raise UsageError(
             f"{packs[0]} stands among rule files",
-            expected="one pack (.fkgpack), or rule files (.fkg) with their graphs (.ttl, .nt, .rdf, .owl, .jsonld)",
+            expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs (.ttl, .shacl, .nt, .rdf, .owl, .jsonld)",
         )
     result = check(paths)
     if result.pack is None:
@@ -282,7 +295,7 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
 def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
     """Whether a file is RDF that shapes among the rules are to be checked on, rather than a graph that stands where a table should."""
     paths = [Path(path) for path in (*rules, data)]
-    if paths[-1].suffix.lower() not in GRAPH_SUFFIXES or not all(path.is_file() for path in paths):
+    if not is_graph(paths[-1]) or not all(path.is_file() for path in paths):
         return False
     with _compiler("reading shapes"):
         from fedkg_compiler.shacl import holds_shapes
@@ -317,7 +330,7 @@ def existing(path: str | Path) -> Path:
 
 def _source_text(path: Path) -> str | None:
     """A rule file's text as the diagnostics count it, or None when it cannot be read or has nothing to show (a workbook, an archive)."""
-    from fedkg_compiler.library import library_path
+    from fedkg_compiler.resources import library_path
 
     try:
         body = (library_path(path) or path).read_bytes()

@@ -62,6 +62,10 @@ class Suggestion(str):
         line.wrong, line.right = wrong, right
         return line
 
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]  # a text of three parts is made of three
+        """What a copy is made of."""
+        return str(self), self.wrong, self.right
+
 
 def certain(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is meant for certain, or None.

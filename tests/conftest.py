@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
+from tries import QUICK
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("fedkg", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("fedkg")
+settings.load_profile(QUICK)
 
 
 @pytest.fixture(autouse=True)

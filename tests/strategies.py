@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from fedkg.constraints import columns, scores
@@ -50,12 +49,6 @@ from fedkg.pack import (
     used_slots,
 )
 from fedkg.pack.terms import Role
-
-
-def tries(count: int) -> settings:
-    """Settings of a test that makes `count` examples, however busy the machine."""
-    return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-
 
 VOCABULARY = ("H", "L", "M")
 CONTRACT = DataContract(

@@ -39,7 +39,7 @@ def compile_rules(
         print_json(authoring.diagnostics_json(result.diagnostics))
         raise typer.Exit(1)
     if result.diagnostics:
-        note(authoring.render(result.diagnostics))
+        note(authoring.render(result.diagnostics, client=client))
     if result.pack is None:
         raise typer.Exit(1)
     pack = result.pack

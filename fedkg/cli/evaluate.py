@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,7 +24,9 @@ TOLD = 10
 
 
 def evaluate(
-    files: Annotated[list[Path], typer.Argument(metavar="PACK|RULES... TABLE", help="A pack, or rule files and graphs; the table last.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="PACK|RULES... TABLE", help="A pack, or rule files, queries, shapes and graphs; the table last.")
+    ],
     baseline: Annotated[
         Path | None, typer.Option("--baseline", metavar="OLD.json", help="An earlier result (--json) to compare with.")
     ] = None,
@@ -32,13 +34,18 @@ def evaluate(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out rules whose columns the table lacks, and say so.")
     ] = False,
+    dates: Annotated[
+        Literal["day-first", "month-first"] | None,
+        typer.Option("--dates", help="How dates such as 03/04/2024 are meant, where no date of the column tells."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a table (CSV, Parquet or xlsx) under a pack, or straight under rule files.
 
     For each rule: how often it was satisfied, violated or unknown, and its worst case with place, time and unit.
     Separators, decimal commas and encodings are found out and said; empty cells, `Bad` and `No Data` count as unknown.
-    Ends with 0; with --baseline it ends with 1 when a rule is violated more often than before (by more than --allow).
+    Ends with 0; with --baseline it ends with 1 when a rule is violated more often than before (by more than --allow), unless the shape it
+    comes from makes that a mere warning or info.
 
     \b
     Examples:
@@ -72,10 +79,11 @@ def evaluate(
     _tell(diagnostics)
     if not data.is_file():
         raise UsageError(f"there is no table {data}")
-    result = evaluate_table(pack, read_table(data), missing="skip" if skip_missing else "error")
+    result = evaluate_table(pack, read_table(data, dates=dates), missing="skip" if skip_missing else "error")
     comparison = compare(result, before, allowance) if before is not None else None
     if as_json:
-        print_json(result.to_json() | ({"baseline": comparison.to_json()} if comparison else {}))
+        facts = result.to_json() | authoring.diagnostics_json(diagnostics)
+        print_json(facts | ({"baseline": comparison.to_json()} if comparison else {}))
     else:
         _show(result, comparison)
     if comparison is not None and comparison.worse:
@@ -113,7 +121,7 @@ def _evaluate_rdf(rules: list[Path], data: Path, as_json: bool) -> None:
         else:
             _show(result, None)
     if as_json:
-        print_json({"evaluations": documents})
+        print_json({"evaluations": documents} | authoring.diagnostics_json(diagnostics))
 
 
 def _show(result: Evaluation, comparison: Comparison | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.screen import AsJson, count, print_json, say
+from fedkg.cli.screen import AsJson, count, note, print_json, say
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def explain(
     Examples:
       fedkg explain FKG012
       fedkg explain --list
+      fedkg explain tool_was_replaced
       fedkg explain tool_was_replaced rules.fkg plant.ttl --entity M07
     """
     from fedkg import authoring
@@ -55,7 +56,10 @@ def explain(
         else:
             say(f"{what.strip().upper()}: {title}\n\n{page.strip()}")
         return
-    found = authoring.explain_rule(files or _of_this_folder(what), what, entity)
+    taken = files or _of_this_folder(what)
+    if not files:
+        note(f"taken from this folder: {', '.join(map(str, taken))}")
+    found = authoring.explain_rule(taken, what, entity)
     if as_json:
         print_json(_json(found))
     else:
@@ -63,12 +67,14 @@ def explain(
 
 
 def _of_this_folder(rule: str) -> list[Path]:
-    """The rule files and graphs of the current folder."""
+    """The rule files and graphs of the current folder. Raises UsageError where there is no rule file."""
+    from fedkg.authoring import is_graph
+
     here = Path()
     files = sorted(here.glob("*.fkg"))
     if not files:
         raise UsageError(f"where is the rule `{rule}`?", help=f"fedkg explain {rule} rules.fkg")
-    return [*files, *sorted(here.glob("*.ttl"))]
+    return [*files, *sorted(path for path in here.iterdir() if is_graph(path) and path.suffix.lower() != ".xml")]  # few .xml are graphs
 
 
 def _json(found: Description) -> dict[str, Any]:

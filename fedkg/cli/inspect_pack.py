@@ -1,4 +1,4 @@
-"""`fedkg inspect PACK`: what is in a constraint pack."""
+"""`fedkg inspect PACK|RULES`: what is in a constraint pack, or in what rule files compile to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from fedkg.cli.screen import AsJson, count, out, print_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fedkg.pack import Inference, Pack
+    from fedkg.pack import Inference, Pack, Placement
 
 
 def inspect(
-    pack: Annotated[Path, typer.Argument(metavar="PACK", help="A constraint pack (.fkgpack), or rule files to look into.")],
+    files: Annotated[list[Path], typer.Argument(metavar="PACK|RULES...", help="A constraint pack (.fkgpack), or rule files and graphs.")],
     rows: Annotated[int, typer.Option("--rows", help="How many bound rows of each bank to print.", min=0)] = 2,
+    parts: Annotated[bool, typer.Option("--parts", help="List every part of shapes and queries, and where it went.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a pack: its rules, the columns a table must have, its banks with their formulas, and where it comes from.
@@ -29,14 +30,16 @@ def inspect(
     Examples:
       fedkg inspect plant.fkgpack
       fedkg inspect plant.fkgpack --rows 10
+      fedkg inspect shapes.ttl plant.ttl --parts
+      fedkg inspect rules.fkg more.fkg plant.ttl
     """
     from fedkg import authoring
 
-    loaded, _ = authoring.load_or_compile([pack])
+    pack, _ = authoring.load_or_compile(files)
     if as_json:
-        print_json(description(loaded, rows))
+        print_json(description(pack, rows))
     else:
-        _show(loaded, rows, str(pack))
+        _show(pack, rows, parts, ", ".join(map(str, files)))
 
 
 def description(pack: Pack, rows: int) -> dict[str, Any]:
@@ -51,7 +54,7 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
         "bound_rows": pack.rows,
         "rules": [
             {"rule": rule.name, "title": rule.title, "kind": rule.kind, "weight": rule.weight, "hard": rule.hard, "output": rule.output}
-            | {"bound_rows": per_rule[i], "file": rule.file, "line": rule.line, "text": rule.text}
+            | {"severity": rule.severity, "bound_rows": per_rule[i], "file": rule.file, "line": rule.line, "text": rule.text}
             for i, rule in enumerate(manifest.rules)
         ],
         "columns": [column.model_dump(mode="json") for column in manifest.contract.columns],
@@ -88,7 +91,7 @@ def summary(pack: Pack) -> str:
     return f"{count(len(pack.manifest.rules), 'rule')}, {count(pack.rows, 'bound row')} in {count(len(pack.banks), 'bank')}{besides(pack)}"
 
 
-def _show(pack: Pack, rows: int, name: str) -> None:
+def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
     from rich.text import Text
 
     facts, console = description(pack, rows), out()
@@ -103,7 +106,7 @@ def _show(pack: Pack, rows: int, name: str) -> None:
         for example in bank["examples"]:
             about = "  ".join(part for part in (example["entity"], example["where"]) if part)
             console.print(Text.assemble("    ", (about, "dim"), f"  {example['formula']}"))
-    for line in (*inference_lines(pack), *more_lines(pack), *placement_lines(pack)):
+    for line in (*inference_lines(pack), *more_lines(pack), *placement_lines(pack, parts)):
         console.print(Text(line))
     provenance = facts["provenance"]
     console.print(Text.assemble("\n", ("Made by", "bold"), f" {provenance['compiler']} from"))
@@ -139,22 +142,33 @@ def inference_lines(pack: Pack) -> list[str]:
     return ["", *lines] if lines else []
 
 
+FEW = 40
+"""Parts of shapes and queries that are listed without being asked for."""
 PLACES = {"rows": "checked on data", "graph": "decided on the graph", "off": "off", "refused": "not checked"}
 
 
-def placement_lines(pack: Pack) -> list[str]:
-    """Where the parts of shapes and queries went: for each file and place their number, and each refused one with its reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
+def placement_lines(pack: Pack, every: bool = False) -> list[str]:
+    """Where the parts of shapes and queries went: for each file and place their number, and a line for each part.
+
+    Where a place has more than `FEW` parts they are left out, but for those that are refused, unless `every` one is asked for.
+    """
+    groups: dict[tuple[str, str], list[Placement]] = {}
     for placement in pack.manifest.placements:
-        broken = ", violated" if placement.conforms is False else ""
-        reason = f": {placement.reason}" if placement.where == "refused" else ""
-        groups.setdefault((placement.source, placement.where), []).append(f"{placement.part}{broken}{reason}")
+        groups.setdefault((placement.source, placement.where), []).append(placement)
     lines = []
     for (source, where), parts in sorted(groups.items()):
-        shown = parts if where == "refused" else parts[:3]
-        more = f", and {len(parts) - len(shown)} more" if len(parts) > len(shown) else ""
-        lines.append(f"{source}: {count(len(parts), 'part')} {PLACES[where]}: {', '.join(shown)}{more}")
+        all_told = every or where == "refused" or len(parts) <= FEW
+        more = "" if all_told else f", such as {parts[0].part} (--parts lists each)"
+        lines.append(f"{source}: {count(len(parts), 'part')} {PLACES[where]}{more}")
+        lines += [f"  {_part(placement)}" for placement in parts if all_told or placement.conforms is False]
     return ["", *lines] if lines else []
+
+
+def _part(placement: Placement) -> str:
+    """``S.pressure.maxInclusive: rule S.pressure``: a part, the rule that it became, and what is to be said of it."""
+    rule = f"rule {placement.rule}" if placement.rule and placement.rule != placement.part else ""
+    said = "; ".join(filter(None, (rule, "violated" if placement.conforms is False else "", placement.reason)))
+    return f"{placement.part}: {said}" if said else placement.part
 
 
 def _rules(facts: dict[str, Any]) -> Table:
@@ -167,7 +181,8 @@ def _rules(facts: dict[str, Any]) -> Table:
         table.add_column(header, justify="right" if header in ("weight", "bound") else "left", overflow="fold")
     for rule in facts["rules"]:
         about = "model" if rule["output"] else "data"
-        cells = (rule["rule"], rule["kind"], f"{rule['weight']:g}", f"{rule['bound_rows']:,}", about, rule["title"])
+        kind = rule["kind"] if rule["severity"] == "violation" else f"{rule['kind']}, {rule['severity']}"
+        cells = (rule["rule"], kind, f"{rule['weight']:g}", f"{rule['bound_rows']:,}", about, rule["title"])
         table.add_row(*(Text(cell) for cell in cells))
     return table
 

@@ -23,7 +23,7 @@ def write_whole(path: Path, text: str) -> None:
         if target.exists():
             Path(name).chmod(target.stat().st_mode & 0o7777)
         Path(name).replace(target)
-    except BaseException:
+    except BaseException:  # a Ctrl-C too leaves no part of a file behind
         Path(name).unlink(missing_ok=True)
         raise
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,19 +23,21 @@ class Change:
     Attributes:
         state: ``worse`` (by more than allowed), ``better``, ``same`` (or worse within what is allowed), ``new`` and ``removed`` rules,
             ``untold`` where one of the two evaluations has no verdict.
-        before, after: violation rates, None without a verdict.
+        before, after: violation rates, None without a verdict. severity: of a violation of the rule.
     """
 
     rule: str
     state: Literal["worse", "better", "same", "new", "removed", "untold"]
     before: float | None
     after: float | None
+    severity: Literal["violation", "warning", "info"] = "violation"
 
     def sentence(self) -> str:
         """The change in words."""
         match self.state:
             case "worse":
-                return f"{self.rule}: violation rate rose from {_percent(self.before)} to {_percent(self.after)}"
+                mild = "" if self.severity == "violation" else f" ({self.severity})"
+                return f"{self.rule}{mild}: violation rate rose from {_percent(self.before)} to {_percent(self.after)}"
             case "better":
                 return f"{self.rule}: violation rate fell from {_percent(self.before)} to {_percent(self.after)}"
             case "same":
@@ -57,8 +59,8 @@ class Comparison:
 
     @property
     def worse(self) -> bool:
-        """Whether any rule's violation rate rose by more than allowed."""
-        return any(change.state == "worse" for change in self.changes)
+        """Whether the violation rate of any rule rose by more than allowed; not of one whose severity is warning or info."""
+        return any(change.state == "worse" and change.severity == "violation" for change in self.changes)
 
     @property
     def exit_code(self) -> int:
@@ -67,11 +69,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as plain data."""
-        return {
-            "worse": self.worse,
-            "allow": self.allow,
-            "changes": [{"rule": c.rule, "state": c.state, "before": c.before, "after": c.after} for c in self.changes],
-        }
+        return {"worse": self.worse, "allow": self.allow, "changes": [asdict(change) for change in self.changes]}
 
 
 def parse_allowance(text: str) -> float:
@@ -121,7 +119,7 @@ def compare(evaluation: Evaluation, baseline: Mapping[str, float | None], allow:
     Args:
         allow: how much a violation rate may rise, in absolute terms, before the rule counts as worse.
     """
-    changes = [_change(rule.rule, rule.violation_rate, baseline, allow) for rule in evaluation.rules]
+    changes = [replace(_change(rule.rule, rule.violation_rate, baseline, allow), severity=rule.severity) for rule in evaluation.rules]
     present = {rule.rule for rule in evaluation.rules}
     gone = [Change(rule=rule, state="removed", before=before, after=None) for rule, before in baseline.items() if rule not in present]
     return Comparison(changes=(*changes, *gone), allow=allow)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.nearest import nearest_header
-from fedkg.tables import is_unknown
+from fedkg.tables import Table, is_unknown
 
 OTHER = -2.0
 """The code of a text that the vocabulary does not have: equal to no code that a rule asks for."""
@@ -40,17 +40,35 @@ def codes(texts: Sequence[str], vocabulary: Sequence[str], header: str) -> tuple
     return out, []
 
 
-def one_hot(texts: Sequence[str], category: str, classes: Sequence[str], header: str) -> tuple[NDArray[np.float64], list[str]]:
+def one_hot(texts: Sequence[str], category: str, classes: Sequence[str]) -> NDArray[np.float64]:
     """The score of one class where cells hold a class each: 1 for it, 0 for the others, NaN where unknown or no class of the label."""
+    places = class_places(texts, classes)
+    return np.where(np.isnan(places), np.nan, places == list(classes).index(category))
+
+
+def class_places(texts: Sequence[str], classes: Sequence[str]) -> NDArray[np.float64]:
+    """The position among the classes that each cell names, NaN where it names none."""
     positions = {word: float(i) for i, word in enumerate(classes)}
     known = {text: _code(text, positions) for text in dict.fromkeys(texts)}
-    wanted = positions[category]
-    score = {text: np.nan if np.isnan(code) or code == OTHER else float(code == wanted) for text, code in known.items()}
-    foreign = [text for text, code in known.items() if code == OTHER]
-    notes = (
-        [f"column `{header}` holds {some(foreign)}, which is no class of its label ({some(classes)}): taken as unknown"] if foreign else []
-    )
-    return np.array([score[text] for text in texts], dtype=np.float64), notes
+    found = np.array([known[text] for text in texts], dtype=np.float64)
+    return np.where(found == OTHER, np.nan, found)
+
+
+def foreign_classes(table: Table, header: str, classes: Sequence[str]) -> list[str]:
+    """What is to be said about cells of a class column that name none of the classes: which, in how many rows, first where."""
+    texts = table.texts(header)
+    positions = {word: float(i) for i, word in enumerate(classes)}
+    known = {text: _code(text, positions) for text in dict.fromkeys(texts)}
+    rows = [i for i, text in enumerate(texts) if known[text] == OTHER]
+    if not rows:
+        return []
+    foreign = list(dict.fromkeys(texts[i] for i in rows))
+    close = nearest_header(foreign[0], classes)
+    first = f"first in {table.where(rows[0])}" if len(rows) > 1 else f"in {table.where(rows[0])}"
+    hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
+    what = f"which {'is' if len(foreign) == 1 else 'are'} no class of its label ({some(classes)})"
+    count = f"taken as unknown in {len(rows):,} row{'s' * (len(rows) > 1)}"
+    return [f"column `{header}` holds {some(foreign)}, {first}, {what}: {count}{hint}"]
 
 
 def truths(values: NDArray[np.float64], header: str) -> tuple[NDArray[np.float64], list[str]]:

@@ -16,14 +16,15 @@ from fedkg.constraints.timing import Timing
 from fedkg.evaluation.codes import some
 from fedkg.evaluation.ends import Ends
 from fedkg.evaluation.entities import EntityCounts, EntityTally
+from fedkg.evaluation.faults import row_at_fault
 from fedkg.evaluation.gaps import Gaps
-from fedkg.evaluation.keys import Meant, all_keys, keys_by_rule, keys_notes
-from fedkg.evaluation.knowledge import knowledge_columns, over_time, table_agreement
+from fedkg.evaluation.keys import Meant, all_keys, keys_by_rule, keys_notes, strangers_notes
+from fedkg.evaluation.knowledge import knowledge_columns, label_notes, over_time, table_agreement
 from fedkg.evaluation.readings import Readings, rules_text, table_values
 from fedkg.evaluation.reads import reads, rows_that
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 from fedkg.evaluation.steps import doubled, doubled_notes, table_timing, whole_traces
-from fedkg.evaluation.tally import Tally
+from fedkg.evaluation.tally import Place, Tally
 from fedkg.evaluation.words import is_telling, readings_text
 from fedkg.pack import Bank, Pack, is_temporal
 from fedkg.tables import Table
@@ -77,12 +78,14 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
     keys, meant = keys_by_rule(pack, readings), Meant(readings, table)
     no_rows = [keys_notes(keys[i], readings, meant) if i in keys else () for i in range(len(pack.manifest.rules))]
     broken = [entities.broken(i, pack.manifest.entities) for i in range(len(pack.manifest.rules))]
+    worsts = [_worst(pack, readings, timing, found) for found in tally.worst]
     results = tuple(
-        _result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i], broken[i], no_rows[i], ends.note(i, contract))
-        for i in range(len(pack.manifest.rules))
+        _result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i], broken[i], no_rows[i], ends.note(i, contract), worst)
+        for i, worst in enumerate(worsts)
     )
-    told = dict.fromkeys([*readings.notes, *timing_notes, *gaps.notes(contract, table)])
-    notes = (*told, *doubled_notes(twice, contract, table), *keys_notes(all_keys(keys.values()), readings, meant))
+    told = dict.fromkeys([*readings.notes, *label_notes(pack, table), *timing_notes, *gaps.notes(contract, table)])
+    every = all_keys(keys.values())
+    notes = (*told, *doubled_notes(twice, contract, table), *keys_notes(every, readings, meant), *strangers_notes(every, readings, table))
     return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, knowledge=knowledge, notes=notes)
 
 
@@ -173,6 +176,7 @@ def _result(
     by_entity: tuple[EntityCounts, ...],
     no_rows: tuple[str, ...],
     cut: str,
+    worst: Worst | None,
 ) -> RuleResult:
     record = pack.manifest.rules[rule]
     headers = list(dict.fromkeys(readings.contract.columns[i].source for i in sorted(lacking)))
@@ -192,12 +196,13 @@ def _result(
         title=record.title,
         kind=record.kind,
         output=record.output,
+        severity=record.severity,
         bound_rows=bound,
         satisfied=int(tally.satisfied[rule]),
         violated=int(tally.violated[rule]),
         unknown=int(tally.unknown[rule]),
         fired=int(tally.fired[rule]),
-        worst=_worst(pack, readings, tally, rule),
+        worst=worst,
         needs_model=modelled > 0,
         missing=tuple(headers),
         notes=tuple(notes),
@@ -206,11 +211,11 @@ def _result(
     )
 
 
-def _worst(pack: Pack, readings: Readings, tally: Tally, rule: int) -> Worst | None:
-    found = tally.worst[rule]
+def _worst(pack: Pack, readings: Readings, timing: Timing, found: Place | None) -> Worst | None:
     if found is None:
         return None
     bank, at = found.bank, found.at
+    fault = row_at_fault(bank, at, readings, timing, found.row) if found.violated else found.row
     telling = is_telling(pack, bank, at)
     return Worst(
         robustness=found.robustness,
@@ -218,5 +223,6 @@ def _worst(pack: Pack, readings: Readings, tally: Tally, rule: int) -> Worst | N
         entity=pack.manifest.entities[int(bank.entity[at])] or None,
         row=found.row + 1,
         time=readings.times[found.row] or None if readings.times is not None else None,
-        read="" if telling else readings_text(pack, bank, at, readings.part(np.array([found.row]))[:, 0]),
+        read="" if telling else readings_text(pack, bank, at, readings.part(np.array([fault]))[:, 0]),
+        fault=None if fault == found.row else fault + 1,
     )

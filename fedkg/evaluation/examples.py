@@ -14,6 +14,7 @@ import numpy as np
 from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.constraints.timing import Timing
 from fedkg.evaluation.readings import Readings
+from fedkg.evaluation.reads import reads
 from fedkg.pack.examples import RuleExample
 
 Verdict = Literal["holds", "fails", "unknown"]
@@ -64,7 +65,10 @@ class ExampleResult:
 
 
 def run_example(example: RuleExample) -> ExampleResult:
-    """The rule's verdict on an example: on a whole trace, whose windows end with it."""
+    """The rule's verdict on an example: on a whole trace, whose windows end with it.
+
+    A rule that compares a step with the one before it may say nothing about the first of several.
+    """
     steps = example.base.shape[0]
     earlier = np.arange(steps, dtype=np.int64) - 1
     readings = Readings(
@@ -76,8 +80,9 @@ def run_example(example: RuleExample) -> ExampleResult:
         notes=(),
     )
     values = evaluate_bank(example.bank, readings.values, Timing.rows(steps, end="clip"))
-    here = values.applicable[:, 0]
-    violated, unknown, robustness = values.violated[:, 0], values.unknown[:, 0], values.robustness[:, 0]
+    here = values.applicable[:, 0].copy()
+    here[0] &= not (values.unknown[0, 0] and here[1:].any() and _looks_back(example))
+    violated, unknown, robustness = values.violated[:, 0], values.unknown[:, 0] & here, values.robustness[:, 0]
     got: Verdict = "fails" if violated.any() else "unknown" if unknown.any() or not here.any() else "holds"
     telling = violated if violated.any() else unknown if unknown.any() else here
     at = int(np.flatnonzero(telling)[0]) if telling.any() else -1
@@ -95,3 +100,9 @@ def run_example(example: RuleExample) -> ExampleResult:
         robustness=float(robustness[at]) if at >= 0 else math.nan,
         unit=example.unit,
     )
+
+
+def _looks_back(example: RuleExample) -> bool:
+    """Whether the rule reads the values of the step before."""
+    views = example.contract.views
+    return any(views[view].kind == "previous" for _, read, _ in reads(example.bank) for view in np.unique(read).tolist())

@@ -1,4 +1,4 @@
-"""Bound rows whose keys no table row has: entities that a table, or a slip of the pen, leaves out.
+"""Bound rows whose keys no table row has, and table rows that no key selects: what a table, or a slip of the pen, leaves out.
 
 Letters: B table rows, R rows of a bank, k key columns.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkg.evaluation.readings import Readings
 from fedkg.nearest import nearest_header
@@ -116,6 +117,41 @@ def keys_notes(keys: Keys, readings: Readings, meant: Meant) -> tuple[str, ...]:
     text = f"no row is about {', '.join(names[:TOLD])}{more}: {len(lost)} of the {len(keys.entities)} keys that the rules have"
     near = next(((key, other) for key in lost[:MEANT] if (other := meant(key))), None)
     return (text if near is None else f"{text}; did you mean `{near[1]}` by `{text_of(near[0], readings)}`?",)
+
+
+def strangers_notes(keys: Keys, readings: Readings, table: Table) -> tuple[str, ...]:
+    """What is to be said about table rows that no key selects: for each set of key columns how many, and the first few of their names.
+
+    A column in which no text at all is known is told elsewhere.
+    """
+    known: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    for key in keys.entities:
+        known.setdefault(key.columns, set()).add(key.codes)
+    notes = []
+    for columns, wanted in known.items():
+        codes, row_of = np.unique(readings.base[:, list(columns)], axis=0, return_inverse=True, equal_nan=False)
+        met = np.array([tuple(code) in wanted for code in codes.tolist()], dtype=np.bool_)[row_of.ravel()]
+        if met.any() and not met.all():
+            notes.append(_strangers([readings.contract.columns[column].source for column in columns], ~met, table))
+    return tuple(notes)
+
+
+def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table) -> str:
+    """``40 of 120 rows have a `Maschine` that no rule is bound to (K8, K9 and 3 more): what is asked of each ... is not checked there``."""
+    cells = zip(*(table.texts(header) for header in headers), strict=True)
+    texts = [row for row, is_strange in zip(cells, strange.tolist(), strict=True) if is_strange]
+    empty = sum(any(is_unknown(text) for text in row) for row in texts)
+    names = list(dict.fromkeys(" ".join(row) for row in texts if not any(map(is_unknown, row))))
+    what = " and ".join(f"`{header}`" for header in headers)
+    more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
+    about = [f"{_of(len(texts) - empty, table)} a {what} that no rule is bound to ({', '.join(names[:TOLD])}{more})"] if names else []
+    lacking = [f"{_of(empty, table)} no value in {what}"] if empty else []
+    return f"{'; '.join([*about, *lacking])}: what is asked of each {what} is not checked there"
+
+
+def _of(rows: int, table: Table) -> str:
+    """``3 of 120 rows have``."""
+    return f"{rows:,} of {table.rows:,} rows {'has' if rows == 1 else 'have'}"
 
 
 def _sentence(key: Key, entities: Sequence[str], readings: Readings, meant: Meant) -> str:

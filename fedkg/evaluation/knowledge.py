@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.timing import Timing
+from fedkg.evaluation.codes import class_places, foreign_classes
 from fedkg.evaluation.readings import Readings
 from fedkg.evaluation.reads import reads
 from fedkg.evaluation.steps import whole_traces
@@ -82,8 +83,13 @@ def _truth(model: KnowledgeModel, table: Table) -> NDArray[np.float64]:
     """The answers in the table: positions of classes, or numbers; NaN where unknown."""
     if not model.classes:
         return table.numbers(model.column)
-    places = {name: float(i) for i, name in enumerate(model.classes)}
-    return np.array([places.get(text.strip(), np.nan) for text in table.texts(model.column)])
+    return class_places(table.texts(model.column), model.classes)
+
+
+def label_notes(pack: Pack, table: Table) -> tuple[str, ...]:
+    """What is to be said about answers in the table that are no class that the knowledge models know."""
+    labels = dict.fromkeys((model.column, model.classes) for model in pack.manifest.knowledge if model.classes and model.column in table)
+    return tuple(note for header, classes in labels for note in foreign_classes(table, header, classes))
 
 
 def _joined(parts: Sequence[tuple[NDArray[np.int64], Agreement]]) -> Agreement:
@@ -92,9 +98,10 @@ def _joined(parts: Sequence[tuple[NDArray[np.int64], Agreement]]) -> Agreement:
         parts[0][1],
         **{
             name: sum(getattr(part, name) for _, part in parts)
-            for name in ("samples", "restricted", "empty", "outside", "labelled", "right")
+            for name in ("samples", "restricted", "empty", "disjoint", "outside", "labelled", "right")
         },
         first_empty=_first([(at, part.first_empty) for at, part in parts]),
+        first_disjoint=_first([(at, part.first_disjoint) for at, part in parts]),
         first_outside=_first([(at, part.first_outside) for at, part in parts]),
     )
 

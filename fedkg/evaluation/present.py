@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -65,7 +67,9 @@ def share_text(share: float) -> str:
 def _name(rule: RuleResult) -> Text:
     from rich.text import Text
 
-    return Text(rule.rule, style="red" if rule.violated else "yellow" if not rule.evaluations else "green")
+    grave = rule.severity == "violation"
+    style = "green" if rule.evaluations and not rule.violated else "red" if rule.violated and grave else "yellow"
+    return Text(rule.rule if grave else f"{rule.rule} ({rule.severity})", style=style)
 
 
 def _counts(rule: RuleResult) -> Iterator[str]:
@@ -85,8 +89,9 @@ def worst_text(worst: Worst | None) -> str:
     """
     if worst is None:
         return ""
-    unit = f" {worst.unit}" if worst.unit else ""
-    places = ", ".join(filter(None, (worst.entity, f"row {worst.row}", worst.time)))
+    unit = f" {worst.unit}" if worst.unit and math.isfinite(worst.robustness) else ""
+    fault = f"broken in row {worst.fault}" if worst.fault is not None else None
+    places = ", ".join(filter(None, (worst.entity, f"row {worst.row}", worst.time, fault)))
     return f"{places}: {worst.read}" if worst.read else f"{worst.robustness:+.4g}{unit}: {places}"
 
 
@@ -105,9 +110,8 @@ def outcome(evaluation: Evaluation) -> list[str]:
     if rate is None:
         lines += ["No rule could be told from this table." if rules else "There are no rules."] if rules or not evaluation.knowledge else []
     elif broken:
-        lines.append(
-            f"{len(broken)} of {len(told)} rules {'is' if len(broken) == 1 else 'are'} broken somewhere; violation rate {share_text(rate)}."
-        )
+        verb = "is" if len(broken) == 1 else "are"
+        lines.append(f"{len(broken)} of {len(told)} rules {verb} broken somewhere{_milder(broken)}; violation rate {share_text(rate)}.")
     else:
         lines.append("The one rule holds." if len(told) == 1 else f"All {len(told)} rules hold.")
     unknown = [rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)]
@@ -115,6 +119,14 @@ def outcome(evaluation: Evaluation) -> list[str]:
         lines.append("Unknown throughout: " + ", ".join(unknown))
     lines += _rules_notes(rules)
     return [*lines, *(line for one in evaluation.knowledge for line in knowledge_lines(one))]
+
+
+def _milder(broken: Sequence[RuleResult]) -> str:
+    """`` (1 warning, 2 info)``: how many of broken rules are less than violations; "" for none."""
+    counts = Counter[str](rule.severity for rule in broken)
+    plural = "s" if counts["warning"] > 1 else ""
+    parts = [f"{counts[kind]:,} {word}" for kind, word in (("warning", f"warning{plural}"), ("info", "info")) if counts[kind]]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _rules_notes(rules: Sequence[RuleResult]) -> Iterator[str]:
@@ -143,6 +155,9 @@ def knowledge_lines(model: Agreement) -> list[str]:
         lines[0] += f"; {what} in {model.right:,} of {model.labelled:,} of them that have one ({model.right / model.labelled:.1%})"
     if model.empty and model.first_empty is not None:
         lines.append(f"{model.model}: allows nothing in {model.empty:,} rows, first in row {model.first_empty + 1}: its clauses contradict")
+    if model.disjoint and model.first_disjoint is not None:
+        where = f"{model.disjoint:,} rows, first in row {model.first_disjoint + 1}"
+        lines.append(f"{model.model}: the ranges of `{model.output}` together allow nothing in {where}: they contradict it")
     if model.outside and model.first_outside is not None:
         lines.append(f"{model.model}: {model.outside:,} predictions lie outside of the range, first in row {model.first_outside + 1}")
     return lines

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from fedkg.constraints.timing import Timing
 from fedkg.errors import TableError
-from fedkg.evaluation.codes import codes, one_hot, some, truths
+from fedkg.evaluation.codes import codes, foreign_classes, one_hot, some, truths
 from fedkg.evaluation.steps import steps_before, table_timing
 from fedkg.nearest import nearest_header
 from fedkg.pack import Column, DataContract, View
-from fedkg.tables import Table, is_unknown, parse_times
+from fedkg.tables import Table, is_unknown
 
 Needs = Mapping[int, tuple[str, ...]]
 """Which rules read a column: rule names by position in the contract."""
@@ -164,7 +164,7 @@ def _column(contract: DataContract, column: Column, table: Table, rules: Sequenc
         return codes(table.texts(header), column.vocabulary, header)
     if column.type == "score":
         classes = tuple(other.category for other in contract.columns if other.type == "score" and other.label == column.label)
-        return one_hot(table.texts(header), column.category, classes, header)
+        return one_hot(table.texts(header), column.category, classes), foreign_classes(table, header, classes)
     try:
         values = table.numbers(header)
     except TableError as error:
@@ -232,8 +232,13 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
         return None, [f"there is no time column `{contract.time}`" + (f"; did you mean `{close}`?" if close else "")]
     texts = table.texts(contract.time)
     if contract.trace is None and any(view.kind == "previous" and not view.groups and not view.steps for view in contract.views):
-        moments = [moment for moment in parse_times(texts) if moment is not None]
+        try:
+            read, said = table.times(contract.time)
+        except TableError:  # the times only tell whether rows follow each other in time: two readings of a date are no reason to stop
+            return texts, []
+        moments = [moment for moment in read if moment is not None]
         back = sum(1 for earlier, later in pairwise(moments) if later < earlier)
         if back:
-            return texts, [f"the times in `{contract.time}` step back {back} time{'s' * (back > 1)}: `previous` means the row before"]
+            stepped = f"the times in `{contract.time}` step back {back} time{'s' * (back > 1)}: `previous` means the row before"
+            return texts, [*([said] if said else []), stepped]
     return texts, []

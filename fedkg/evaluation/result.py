@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fedkg.evaluation.entities import MOST, EntityCounts
 from fedkg.knowledge.agreement import Agreement
@@ -15,11 +15,12 @@ class Worst:
     """Where a rule is nearest to, or farthest into, violation.
 
     Attributes:
-        robustness: in `unit`; negative where violated. unit: "" for none.
+        robustness: in `unit`; negative where violated; infinite where no number says by how much. unit: "" for none.
         entity: what the bound row is about, None for nothing in particular.
         row: data row, from 1 below the header. time: the text of the time column there.
         read: what stands there, where the robustness is a number that says nothing to people (that of an ``if ... then``, or of
             comparisons in several units); else "".
+        fault: for a rule over time, the data row in its window that breaks it, where that is another row; else None. `read` is of it.
     """
 
     robustness: float
@@ -28,6 +29,7 @@ class Worst:
     row: int
     time: str | None
     read: str = ""
+    fault: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class RuleResult:
     """One rule over a table; counts are of evaluations (bound row x table row that it is about).
 
     Attributes:
-        rule, title, kind: as the author wrote them. output: whether it touches a prediction.
+        rule, title, kind: as the author wrote them. output: whether it touches a prediction. severity: of a violation.
         bound_rows: how many constraints the rule became.
         fired: evaluations where the rule says something: the antecedent of an `if ... then` holds (or it has none).
         worst: None when no verdict is known.
@@ -54,6 +56,7 @@ class RuleResult:
     unknown: int
     fired: int
     worst: Worst | None
+    severity: Literal["violation", "warning", "info"] = "violation"
     needs_model: bool = False
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -71,7 +74,7 @@ class RuleResult:
         return rate(self.satisfied, self.violated)
 
     def to_json(self) -> dict[str, Any]:
-        """The rule's entry; robustness is null where it is not a finite number."""
+        """The rule's entry; robustness is null where it is not a finite number, and `infinite` says which it is."""
         worst = self.worst
         return {
             "rule": self.rule,
@@ -87,9 +90,12 @@ class RuleResult:
                 "entity": worst.entity,
                 "row": worst.row,
                 "time": worst.time,
-            },
+            }
+            | ({} if math.isfinite(worst.robustness) else {"infinite": f"{worst.robustness:+}"})
+            | ({} if worst.fault is None else {"fault_row": worst.fault}),
             "title": self.title,
             "kind": self.kind,
+            "severity": self.severity,
             "fired": self.fired,
             "needs_model": self.needs_model,
             "missing": list(self.missing),

@@ -18,7 +18,7 @@ from fedkg.errors import TableError
 from fedkg.evaluation.reads import reads
 from fedkg.pack import Bank, DataContract, is_temporal
 from fedkg.pack.text import duration_text
-from fedkg.tables import Table, is_unknown, parse_times
+from fedkg.tables import Table, is_unknown
 from fedkg.units.header import header_unit
 from fedkg.units.unit import Dimension
 
@@ -196,7 +196,8 @@ def _seconds(contract: DataContract, table: Table, notes: list[str]) -> NDArray[
     if contract.time is None or contract.time not in table:
         return None
     texts = table.texts(contract.time)
-    moments = parse_times(texts)
+    moments, said = table.times(contract.time)
+    notes += [said] if said else []
     if texts and not any(moments):
         numbers = _numbers(contract.time, table, notes)
         if numbers is not None:

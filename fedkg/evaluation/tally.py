@@ -24,9 +24,9 @@ class Place:
     bank: Bank
     at: int
 
-    def rank(self) -> tuple[float, bool, int]:
-        """Smaller is worse; at one robustness a violation is worse than none; then the earlier row."""
-        return (self.robustness, not self.violated, self.row)
+    def rank(self) -> tuple[bool, float, int]:
+        """Smaller is worse: a violation is worse than none, then the smaller robustness, then the earlier row."""
+        return (not self.violated, self.robustness, self.row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,7 +84,9 @@ def _by_rule(bank: Bank, verdicts: NDArray[np.bool_], rules: int) -> NDArray[np.
 def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple[int, Place]]:
     """For each rule with a known verdict, where it is worst in this bank."""
     broken: NDArray[np.bool_] = np.asarray(values.violated.any(axis=0))
-    looked = np.where(broken, values.violated, values.satisfied)  # [B, R]: among these each bank row's worst is sought
+    fired = values.satisfied & values.fired
+    held = np.where(fired.any(axis=0), fired, values.satisfied)  # an `if` that is false or unknown is no narrow escape
+    looked = np.where(broken, values.violated, held)  # [B, R]: among these each bank row's worst is sought
     known = np.flatnonzero(looked.any(axis=0))
     if not known.size:
         return []
@@ -94,7 +96,7 @@ def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple
     # where all are +inf, the first row that is looked at, rather than the first row
     lowest = np.where(np.isposinf(robustness.min(axis=0)), looked[:, known].argmax(axis=0), lowest)
     least = robustness[lowest, np.arange(known.size)]
-    order = np.lexsort((at[lowest], ~broken[known], least, bank.rule[known]))
+    order = np.lexsort((at[lowest], least, ~broken[known], bank.rule[known]))
     rules, first = np.unique(bank.rule[known][order], return_index=True)
     found = []
     for rule, position in zip(rules.tolist(), order[first].tolist(), strict=True):

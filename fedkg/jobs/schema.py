@@ -60,6 +60,9 @@ class Data(Part):
     size_alpha: Positive | None = Field(default=None, description="Concentration of the sites' sizes beside `alpha`; empty: uniform.")
     min_samples: Count = Field(default=50, description="Fewest rows a site may have; a draw with fewer is drawn again.")
     site_column: str = Field(default="site", description="Header of the column that names the site, for `split: column`.")
+    dates: Literal["day-first", "month-first"] | None = Field(
+        default=None, description="How dates such as 03/04/2024 are meant, where no date of the time column tells; empty: found out."
+    )
     test: Fraction = Field(default=0.2, description="Share of all rows held out for the test, each class alike.")
     server: Fraction = Field(
         default=0.15, description="Share of all rows the server holds: probe (labels unused) and threshold (labels used)."

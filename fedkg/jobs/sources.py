@@ -52,12 +52,20 @@ def read_tables(job: Job, contract: DataContract) -> Tables:
             raise JobError(f"sites.{name}.columns: only a site with a `table` of its own can name columns", help=f"add sites.{name}.table")
     if job.data.path is None:
         return Tables(whole=generate(job.data.rows, job.data.seed))
-    table = read_table(job.data.path)
+    table = read_table(job.data.path, dates=job.data.dates)
     texts = (*_text_headers(job, contract), *((job.data.site_column,) if job.data.split == "column" else ()))
     frame = from_table(
         table, numeric=_numeric_headers(job, contract), text=[h for h in texts if h in table.headers or h != job.data.machine]
     )
-    return Tables(whole=frame, files=((job.data.path, sha256_of(job.data.path)),))
+    return Tables(whole=_plain_times(frame, table, contract), files=((job.data.path, sha256_of(job.data.path)),))
+
+
+def _plain_times(frame: Frame, table: Table, contract: DataContract) -> Frame:
+    """The frame with its times as ISO 8601, read while all rows are there to tell day from month. Raises TableError where none does."""
+    if contract.time is None or contract.time not in table or not any("/" in text for text in table.texts(contract.time)):
+        return frame
+    moments, texts = table.times(contract.time)[0], table.texts(contract.time)
+    return frame.with_texts(contract.time, [text if at is None else at.isoformat(" ") for text, at in zip(texts, moments, strict=True)])
 
 
 def feature_headers(job: Job, contract: DataContract) -> tuple[str, ...]:

@@ -74,8 +74,9 @@ class KnowledgeModel(Node):
         clauses: in order. Ranges that hold at once intersect; of predictions the first that holds wins.
         otherwise: what holds where every condition fails; None: anything, or no prediction.
         network: the earlier model that the answers are from; then there are no clauses.
-        proven: what could be shown for every sample within the declared spans: ``nonempty`` (a range model never allows nothing),
-            ``within`` (a prediction lies in the ranges of the same output; assumption 5.1). What is not proven is checked on data.
+        proven: what could be shown for every sample within the declared spans: ``nonempty`` (a range model never allows nothing, nor do
+            all of the same output together), ``within`` (a prediction lies in the ranges of the same output; assumption 5.1). What is not
+            proven is checked on data.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Formulas as text, as near to the rule language as a skeleton allows.
 
 A skeleton alone prints with the places it leaves open: ``x0``, ``x1`` for columns of data, ``y0`` for what the model predicts, ``p0`` for
-numbers. A row of a bank fills them: ``torque * speed <= 9000``. Windows are told in steps, or in time where the step is known.
+numbers. A row of a bank fills them: ``torque * speed <= 9000``. Windows are told in steps, or in time where the step is known. Sentences
+for authors, with units and members by name, are the compiler's: `fedkg_compiler.reason.words`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,25 @@
-"""Reading tables as plants write them: CSV with any separator, decimal mark and encoding, Parquet, xlsx. Needs numpy alone for CSV."""
+"""Reading tables as plants write them: CSV with any separator, decimal mark and encoding, Parquet, xlsx. Needs numpy alone for CSV.
 
-from fedkg.tables.reader import read_bytes, read_table
-from fedkg.tables.table import Cells, Table, TableFormat
-from fedkg.tables.times import looks_like_time, parse_time, parse_times
-from fedkg.tables.words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
+Names are loaded when they are first touched: who only wants to know which words mean true loads no reader.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedkg.tables.reader import read_bytes, read_table
+    from fedkg.tables.table import Cells, Table, TableFormat
+    from fedkg.tables.times import DateOrder, looks_like_time, parse_time, parse_times
+    from fedkg.tables.words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
 
 __all__ = [
     "FALSE_WORDS",
     "TRUE_WORDS",
     "UNKNOWN_WORDS",
     "Cells",
+    "DateOrder",
     "Table",
     "TableFormat",
     "is_unknown",
@@ -20,3 +30,21 @@ __all__ = [
     "read_table",
     "truth",
 ]
+
+_HOMES = {
+    "reader": ("read_bytes", "read_table"),
+    "table": ("Cells", "Table", "TableFormat"),
+    "times": ("DateOrder", "looks_like_time", "parse_time", "parse_times"),
+    "words": ("FALSE_WORDS", "TRUE_WORDS", "UNKNOWN_WORDS", "is_unknown", "truth"),
+}
+"""Which names live in which module of this folder."""
+
+
+def __getattr__(name: str) -> Any:
+    """The public name `name`, its module imported now. `Any`: it may be a class, a function or a set."""
+    for module, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"fedkg.tables.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'fedkg.tables' has no attribute '{name}'")

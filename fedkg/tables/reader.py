@@ -6,23 +6,26 @@ import gzip
 import io
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from fedkg.errors import TableError
 from fedkg.tables.delimited import read_delimited
 from fedkg.tables.parquet import read_parquet
 from fedkg.tables.table import Table
+from fedkg.tables.times import DateOrder
 from fedkg.tables.workbook import read_workbook
 
 OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def read_table(path: str | Path, *, sheet: str | None = None) -> Table:
+def read_table(path: str | Path, *, sheet: str | None = None, dates: DateOrder | None = None) -> Table:
     """The table in a file: CSV, TSV (also gzipped), Parquet or xlsx, told apart by their first bytes, whatever the file is called.
 
     Args:
         path: the file; its name stands in all messages.
         sheet: of a workbook; the first one that holds anything when None.
+        dates: how dates with slashes are meant; found out from the column when None.
 
     Raises:
         TableError: when the file is missing, empty, damaged or no table.
@@ -33,7 +36,7 @@ def read_table(path: str | Path, *, sheet: str | None = None) -> Table:
         body = Path(path).read_bytes()
     except OSError as error:
         raise TableError(f"cannot read table {name}", received=error.strerror or str(error)) from error
-    return read_bytes(body, name, sheet=sheet)
+    return replace(read_bytes(body, name, sheet=sheet), dates=dates)
 
 
 def read_bytes(body: bytes, name: str, *, sheet: str | None = None) -> Table:

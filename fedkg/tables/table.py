@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from fedkg.errors import TableError
 from fedkg.nearest import nearest_header
 from fedkg.tables.numerals import DecimalMark, parse_numbers
 from fedkg.tables.separator import NAMES
+from fedkg.tables.times import DateOrder, parse_times, two_ways
 from fedkg.tables.words import is_unknown, truth
 
 
@@ -66,6 +68,7 @@ class Table:
         rows: number of data rows.
         found: what was found out about the file.
         lines: int64 [rows], the line (or sheet row) of the file in which each data row begins; empty when not known.
+        dates: how dates with slashes are meant, where somebody said so.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Table:
     rows: int
     found: TableFormat = field(default_factory=TableFormat)
     lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    dates: DateOrder | None = None
 
     @staticmethod
     def of(name: str, columns: Mapping[str, Sequence[str] | NDArray[np.float64]]) -> Table:
@@ -131,6 +135,37 @@ class Table:
         if all(value is not None or is_unknown(text) for value, text in zip(truths, texts, strict=True)):
             return np.array([np.nan if value is None else float(value) for value in truths], dtype=np.float64)
         raise self._not_numbers(header, texts, wrong)
+
+    def times(self, header: str) -> tuple[list[datetime | None], str]:
+        """The moments under `header`, None where a cell is no time, and what is to be said about their reading (else "").
+
+        Dates with slashes are read in the order that was stated, else in the only one that all of them allow.
+
+        Raises:
+            TableError: when there is no such column, or its dates can be read in two ways, or in none that is the same for all.
+        """
+        texts = self.texts(header)
+        if self.dates is not None:
+            return parse_times(texts, self.dates), ""
+        found = two_ways(texts)
+        if found.day is not None and found.month is not None:
+            raise TableError(
+                f"{self.name}: the dates in `{header}` are written day first in one row and month first in another",
+                received=f'"{texts[found.day]}" in {self.where(found.day)}, "{texts[found.month]}" in {self.where(found.month)}',
+                help="write all dates in one order, best as 2024-04-25; or --dates day-first (month-first) takes the others as unknown",
+            )
+        order: DateOrder = "day-first" if found.month is None else "month-first"
+        decides = found.day if found.month is None else found.month
+        if decides is None and found.either is not None and not found.same:
+            raise TableError(
+                f"{self.name}: the dates in `{header}` can be read in two ways",
+                received=f'"{texts[found.either]}" in {self.where(found.either)}, and no date of the column tells day from month',
+                help="say which: --dates day-first or --dates month-first (data.dates in a job); or write dates as 2024-04-25",
+            )
+        if decides is None or found.either is None:
+            return parse_times(texts, order), ""
+        said = f'dates in `{header}` are read {order.replace("-", " ")}, as "{texts[decides]}" in {self.where(decides)} shows'
+        return parse_times(texts, order), said
 
     def is_numeric(self, header: str) -> bool:
         """Whether the column holds numbers and unknowns alone, and at least one number. Raises TableError when it is not there."""

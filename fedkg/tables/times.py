@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
+
+DateOrder = Literal["day-first", "month-first"]
+"""How dates with slashes are meant: ``03/04/2024`` is 3 April or 4 March."""
 
 CLOCK = r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
 ZONE = r"\s*(?:Z|UTC|[+-]\d{2}:?\d{2}|MEZ|MESZ|CET|CEST)?"
@@ -64,11 +69,34 @@ def looks_like_time(text: str) -> bool:
     return bool(CLOCK_ALONE.fullmatch(text)) or parse_time(text) is not None or parse_time(text, month_first=True) is not None
 
 
-def parse_times(texts: Sequence[str]) -> list[datetime | None]:
-    """The moments of a column; dates with slashes are read month first when only that way all of them exist."""
-    day_first = [parse_time(text) for text in texts]
-    if any("/" in text and moment is None for text, moment in zip(texts, day_first, strict=True)):
-        month_first = [parse_time(text, month_first=True) for text in texts]
-        if sum(moment is None for moment in month_first) < sum(moment is None for moment in day_first):
-            return month_first
-    return day_first
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoWays:
+    """A column with dates such as ``03/04/2024``, where that makes a difference; the positions of cells, None where there is no such cell.
+
+    Attributes:
+        day, month: the first cell that is a date day first alone, month first alone. either: the first that is two different dates.
+        same: whether the steps from cell to cell are the same in both orders, as they are within one day.
+    """
+
+    day: int | None
+    month: int | None
+    either: int | None
+    same: bool
+
+
+def two_ways(texts: Sequence[str]) -> TwoWays:
+    """What a column's cells say of the order of day and month in dates with slashes."""
+    slashes = [i for i, text in enumerate(texts) if "/" in text]
+    pairs = [(i, parse_time(texts[i]), parse_time(texts[i], month_first=True)) for i in slashes]
+    shifts = {month - day for _, day, month in pairs if day is not None and month is not None}
+    return TwoWays(
+        day=next((i for i, day, month in pairs if day is not None and month is None), None),
+        month=next((i for i, day, month in pairs if day is None and month is not None), None),
+        either=next((i for i, day, month in pairs if day is not None and month is not None and day != month), None),
+        same=len(shifts) < 2 and (not shifts or len(pairs) == len(texts)),
+    )
+
+
+def parse_times(texts: Sequence[str], order: DateOrder = "day-first") -> list[datetime | None]:
+    """The moments of a column; `order` says how dates with slashes are read."""
+    return [parse_time(text, month_first=order == "month-first") for text in texts]

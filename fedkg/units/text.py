@@ -129,6 +129,14 @@ def known_units() -> list[str]:
     return sorted({*ATOMS, *AFFINE, *prefixed, "N.m", "kg/h", "t/h", "m3/h", "Nm3/h", "l/min", "1/min", "m/s", "mm/s"} - {"1"})
 
 
+def _meant(atom: str) -> tuple[str, ...]:
+    """The units that differ from a text in case alone, ``MPa`` and ``mPa`` for ``mpa``; else the one that is near in letters, if any."""
+    known = known_units()
+    same = tuple(unit for unit in known if unit.casefold() == atom.casefold())
+    near = None if same else nearest(atom, known)
+    return same or ((near,) if near else ())
+
+
 # ------------------------------------------------------------------------------------------------------------------ pint
 
 _PINT_BASES = {
@@ -144,8 +152,9 @@ _PINT_BASES = {
 
 def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
     """What pint knows by a long name (``fathom``); a short text is asked back, since pint reads ``Nm`` as a yarn count."""
-    near = nearest(atom, known_units())
-    unknown = UnitProblem(text=text, doubtful=False, reason="is not a unit", instead=(near,) if near else ())
+    meant = _meant(atom)
+    near = meant[0] if meant else None
+    unknown = UnitProblem(text=text, doubtful=False, reason="is not a unit", instead=meant)
     if not re.fullmatch(r"[^\W\d_]\w*", atom):
         return unknown
     try:
@@ -167,9 +176,7 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
     if not _LONG.fullmatch(atom) or float(zero.magnitude) != 0.0 or not set(unit.dimensionality) <= set(_PINT_BASES):
         if near and near.casefold() == atom.casefold():
             return unknown
-        return UnitProblem(
-            text=text, doubtful=True, reason=f"may be meant as {name.replace('_', ' ')}", instead=(near,) if near else (name,)
-        )
+        return UnitProblem(text=text, doubtful=True, reason=f"may be meant as {name.replace('_', ' ')}", instead=meant or (name,))
     exponents = {_PINT_BASES[base]: Fraction(repr(float(power))) for base, power in unit.dimensionality.items()}
     angle = _angle_exponent(str(one.units))
     dimension = tuple(sorted([*exponents.items(), *([("angle", Fraction(angle))] if angle else [])]))

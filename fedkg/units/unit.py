@@ -95,6 +95,8 @@ class Conversion:
 
     def one(self, value: float) -> float:
         """Convert one value; what no float holds becomes an infinity."""
+        if self.identity:
+            return float(value)
         if not math.isfinite(value) or self.turns:
             return value * self.scale + float(self.shift)
         exact = Fraction(repr(value)) * self.factor + self.shift

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blocks import ROOT, RUN, Block, blocks, commands, matches, pages
+from command import Command, call
 
 
 def _tried(page: Path) -> bool:
     return any(block.language in RUN for block in blocks(page))
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """A plain terminal of 120 columns."""
+    for name, value in {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    return partial(call, capsys)
+
+
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in pages() if _tried(p)])
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Command) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "home"))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -31,10 +38,10 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             (tmp_path / block.title).write_text(text, encoding="utf-8")
             titled[block.title] = text
         if "skip" not in block.notes:
-            _try(block, text, page, names)
+            _try(block, text, page, names, terminal)
 
 
-def _try(block: Block, text: str, page: Path, names: dict[str, Any]) -> None:
+def _try(block: Block, text: str, page: Path, names: dict[str, Any], terminal: Command) -> None:
     where = f"{page.relative_to(ROOT)}:{block.line}"
     if block.language == "python":
         exec(compile("\n" * block.line + text, str(page), "exec"), names)
@@ -45,7 +52,7 @@ def _try(block: Block, text: str, page: Path, names: dict[str, Any]) -> None:
     elif block.language == "console":
         for command, expected in commands(text):
             if command.split()[0] == "fedkg":
-                _run(command, expected, int(block.notes.get("exit", "0")), where)
+                _run(command, expected, int(block.notes.get("exit", "0")), where, terminal)
 
 
 def _compile(block: Block, text: str, where: str) -> None:
@@ -65,22 +72,20 @@ def _check_job(text: str, where: str) -> None:
     assert Job.model_validate(yaml.safe_load(text)), where
 
 
-def _run(command: str, expected: list[str], exit_code: int, where: str) -> None:
+def _run(command: str, expected: list[str], exit_code: int, where: str, terminal: Command) -> None:
     line, _, target = command.partition(" > ")
-    arguments = shlex.split(line)[1:]
-    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
-    done = subprocess.run([sys.executable, "-m", "fedkg", *arguments], capture_output=True, text=True, env=environment)
+    done = terminal(*shlex.split(line)[1:])
     if target:
-        Path(target.strip()).write_text(done.stdout, encoding="utf-8")
-    output = done.stdout or done.stderr
-    assert done.returncode == exit_code, f"{where}: $ {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
+        Path(target.strip()).write_text(done.out, encoding="utf-8")
+    output = done.out or done.err
+    assert done.code == exit_code, f"{where}: $ {command}\nexit code {done.code}\n{done.out}{done.err}"
     assert not expected or matches(expected, output), f"{where}: $ {command}\nshows, but the page does not:\n{output}"
 
 
-def test_a_page_with_a_wrong_output_fails(tmp_path: Path) -> None:
+def test_a_page_with_a_wrong_output_fails(terminal: Command) -> None:
     """The gate itself can fail."""
     with pytest.raises(AssertionError, match="the page does not"):
-        _run("fedkg --version", ["fedkg 0.0.0-nothing"], 0, "here")
+        _run("fedkg --version", ["fedkg 0.0.0-nothing"], 0, "here", terminal)
 
 
 def test_blocks_are_found_with_their_notes(tmp_path: Path) -> None:

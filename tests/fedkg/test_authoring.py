@@ -50,7 +50,7 @@ def test_nothing_to_compile_is_a_wrong_call(tmp_path: Path) -> None:
 def test_without_the_compiler_the_missing_part_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("fedkg_compiler")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "lark", None)
+    monkeypatch.setitem(sys.modules, "fedkg_compiler", None)
     with pytest.raises(MissingExtra, match=r'"fedkg\[compiler\]", or in a clone .* -e "\.\[compiler\]"'):
         authoring.check(text=GOOD)
 

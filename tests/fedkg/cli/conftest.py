@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from fedkg.cli.main import run
+from command import Command, call
 
 RULES = """\
 signal torque  in N.m  column "Torque [Nm]"
@@ -30,39 +25,11 @@ Bad;12;0
 """
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The JSON on stdout."""
-        return json.loads(self.out)
-
-
-Command = Callable[..., Done]
-
-
 @pytest.fixture
 def fedkg(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """`fedkg("check", "rules.fkg")` in a folder that has `rules.fkg` and `table.csv`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     (tmp_path / "rules.fkg").write_text(RULES, encoding="utf-8")
     (tmp_path / "table.csv").write_text(TABLE, encoding="utf-8")
 
-    def call(*arguments: str | Path) -> Done:
-        capsys.readouterr()
-        code = 0
-        try:
-            run([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
-
-    return call
+    return partial(call, capsys)

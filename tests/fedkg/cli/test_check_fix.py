@@ -89,6 +89,31 @@ def test_a_fix_that_makes_more_errors_is_taken_back(fedkg: Command, tmp_path: Pa
     assert done.out == "fixed a.fkg:3:18: [FKG010] `=` -> `==`\n"
 
 
+def test_units_with_one_near_neighbour_are_mended_also_inside_others(fedkg: Command, tmp_path: Path) -> None:
+    rules = "rule a require p <= 5 {}\nrule b require p >= 1 {}\nrule c require f <= 5 {}\nrule d require c <= 4 {}\n"
+    text = "signal p in bar\nsignal f in kg/h\nsignal c in kJ/kg/K\n" + rules
+    (tmp_path / "a.fkg").write_text(text.format("barr", "baar", "kgg/h", "kJ/kgg/K"))
+    assert fedkg("check", "a.fkg").code == 1
+    assert fedkg("check", "a.fkg", "--fix").code == 0
+    assert (tmp_path / "a.fkg").read_text() == text.format("bar", "bar", "kg/h", "kJ/kg/K")
+
+
+def test_a_unit_with_two_near_neighbours_stays(fedkg: Command, tmp_path: Path) -> None:
+    text = "signal p in bar\nrule a require p <= 5 kba\n"
+    (tmp_path / "a.fkg").write_text(text)
+    done = fedkg("check", "a.fkg", "--fix")
+    assert (done.code, "fixed" in done.out) == (1, False)
+    assert "did you mean" in done.err
+    assert (tmp_path / "a.fkg").read_text() == text
+
+
+def test_one_run_mends_what_fixes_bring_to_light(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.fkg").write_text("signal p in bar\nrule d requires p >= 1 barr and p <= 2 baar and p <= 7 bar\n")
+    assert fedkg("check", "a.fkg", "--fix").code == 0
+    assert (tmp_path / "a.fkg").read_text() == "signal p in bar\nrule d require p >= 1 bar and p <= 2 bar and p <= 7 bar\n"
+    assert "fixed" not in fedkg("check", "a.fkg", "--fix").out
+
+
 def test_files_that_are_no_utf_8_and_graphs_are_not_touched(fedkg: Command, tmp_path: Path) -> None:
     body = "rule grö requre x <= 1\n".encode("latin-1")
     (tmp_path / "a.fkg").write_bytes(body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import Command
+from command import Command
 
 OLD = """\
 signal torque in N.m span 0 .. 100
@@ -98,10 +98,35 @@ def test_rules_of_entities(fedkg: Command, tmp_path: Path) -> None:
 
 
 def test_a_rule_of_this_folder_and_one_that_is_not_there(fedkg: Command) -> None:
-    assert fedkg("explain", "strong").out.startswith("strong: No torque above 70 N.m.\n")
+    done = fedkg("explain", "strong")
+    assert done.out.startswith("strong: No torque above 70 N.m.\n")
+    assert done.err == "taken from this folder: rules.fkg\n"
+    assert fedkg("explain", "strong", "rules.fkg").err == ""
     missed = fedkg("explain", "stron", "rules.fkg")
     assert missed.code == 2
     assert "did you mean `strong`?" in missed.err
+
+
+def test_all_rule_files_and_graphs_of_the_folder_are_taken_and_named(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "more.fkg").write_text("rule weak require torque <= 80 N.m\n")
+    (tmp_path / "plant.ttl").write_text("<https://example.org/K1> a <https://example.org/Kessel> .\n")
+    (tmp_path / "page.xml").write_text("<page/>")
+    done = fedkg("explain", "weak")
+    assert (done.code, done.err) == (0, "taken from this folder: more.fkg, rules.fkg, plant.ttl\n")
+    assert done.out.startswith("weak\n")
+
+
+def test_inspect_takes_several_files(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "more.fkg").write_text("rule weak require torque <= 80 N.m\n")
+    (tmp_path / "plant.ttl").write_text("<https://example.org/K1> a <https://example.org/Kessel> .\n")
+    done = fedkg("inspect", "rules.fkg", "more.fkg", "plant.ttl")
+    assert done.code == 0
+    assert done.out.startswith("rules.fkg, more.fkg, plant.ttl  4 rules")
+    names = [rule["rule"] for rule in fedkg("inspect", "rules.fkg", "more.fkg", "--json").json["rules"]]
+    assert sorted(names) == ["strain", "strong", "weak", "wear_risk"]
+    assert fedkg("compile", "rules.fkg", "-o", "a.fkgpack").code == 0
+    mixed = fedkg("inspect", "a.fkgpack", "more.fkg")
+    assert (mixed.code, "stands among rule files" in mixed.err) == (2, True)
 
 
 def test_what_became_of_each_rule(fedkg: Command, tmp_path: Path) -> None:

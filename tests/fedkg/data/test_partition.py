@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg.data.partition import apportion, by_column, deal, dirichlet, hold_out, iid
 from fedkg.errors import JobError
@@ -91,7 +92,7 @@ def test_an_empty_site_in_a_column_is_named():
 
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=1, max_size=8), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@tries(30)
 def test_apportion_sums_and_stays_within_one(shares, total):
     array = np.array(shares)
     counts = apportion(array, total)

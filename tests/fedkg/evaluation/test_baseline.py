@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -12,7 +13,7 @@ from fedkg.evaluation import Evaluation, RuleResult, compare, parse_allowance, r
 from fedkg.evaluation.present import comparison_lines
 
 
-def result(rule: str, satisfied: int, violated: int) -> RuleResult:
+def result(rule: str, satisfied: int, violated: int, severity: Literal["violation", "warning", "info"] = "violation") -> RuleResult:
     return RuleResult(
         rule=rule,
         title="",
@@ -24,6 +25,7 @@ def result(rule: str, satisfied: int, violated: int) -> RuleResult:
         unknown=0,
         fired=0,
         worst=None,
+        severity=severity,
     )
 
 
@@ -46,12 +48,21 @@ def test_only_what_got_worse_than_allowed_fails(tmp_path: Path) -> None:
         "gone": "removed",
     }
     assert (found.worse, found.exit_code) == (True, 1)
-    assert found.to_json()["changes"][1] == {"rule": "b", "state": "worse", "before": 0.1, "after": 0.2}
+    assert found.to_json()["changes"][1] == {"rule": "b", "state": "worse", "before": 0.1, "after": 0.2, "severity": "violation"}
     lines = comparison_lines(found)
     assert lines[0] == "b: violation rate rose from 10.00% to 20.00%"
     assert lines[-1] == "1 rule as before (at most 1.00% worse)"
     assert compare(new, read_baseline(path), allow=0.1).exit_code == 0
     assert {change.state for change in compare(old, read_baseline(path)).changes} == {"same"}
+
+
+def test_a_warning_that_got_worse_is_said_and_does_not_fail(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(evaluation(result("a", 9, 1, "warning"), result("b", 9, 1, "info")).to_json()), encoding="utf-8")
+    new = evaluation(result("a", 5, 5, "warning"), result("b", 4, 6, "info"))
+    found = compare(new, read_baseline(path))
+    assert ([change.state for change in found.changes], found.worse, found.exit_code) == (["worse", "worse"], False, 0)
+    assert comparison_lines(found)[0] == "a (warning): violation rate rose from 10.00% to 50.00%"
 
 
 @pytest.mark.parametrize(("text", "value"), [("1%", 0.01), ("0.01", 0.01), (" 0,5 % ", 0.005), ("0", 0.0), ("100%", 1.0), (".02", 0.02)])

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from evaluation_packs import BELOW, BELOW_STRICTLY, COLUMNS, FAILURE, GROWS, TORQUE, VARIANT, WEAR, bank, limits, pack, strain_limits
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
+from tries import tries
 
 from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.errors import TableError
@@ -156,8 +157,21 @@ def test_an_entity_that_no_row_is_about_is_named() -> None:
     data = read_bytes(b"Maschine;Torque [Nm]\nKessel 1;60\nKessel 2;40\n", "plant.csv")
     found = evaluate(machines("Kessel1", "Kessel 2"), data)
     sentence = "K1: no row has Maschine = Kessel1; did you mean `Kessel 1`?"
-    assert found.notes == (sentence,)
-    assert found.to_json()["notes"] == found.to_json()["rules"][0]["notes"] == [sentence]
+    stranger = "1 of 2 rows has a `Maschine` that no rule is bound to (Kessel 1): what is asked of each `Maschine` is not checked there"
+    assert found.notes == (sentence, stranger)
+    assert found.to_json()["rules"][0]["notes"] == [sentence]
+
+
+def test_rows_about_machines_that_no_rule_knows_are_counted_and_named() -> None:
+    lines = ["M1;40", "X;1", "Y;2", "X;3", "Z;4", "W;5", ";6", "M1;70"]
+    found = evaluate(machines("M1"), read_bytes("\n".join(["Maschine;Torque [Nm]", *lines]).encode(), "plant.csv"))
+    about = "5 of 8 rows have a `Maschine` that no rule is bound to (X, Y, Z and 1 more)"
+    assert found.notes == (f"{about}; 1 of 8 rows has no value in `Maschine`: what is asked of each `Maschine` is not checked there",)
+    assert (found.rules[0].satisfied, found.rules[0].violated) == (1, 1)
+
+
+def test_a_table_about_known_machines_is_no_matter() -> None:
+    assert evaluate(machines("M1", "M2"), read_bytes(b"Maschine;Torque [Nm]\nM1;60\nM2;1\n", "plant.csv")).notes == ()
 
 
 def test_many_entities_without_rows_are_one_line() -> None:
@@ -195,7 +209,7 @@ def test_a_table_of_no_rows() -> None:
     assert (found.rows, found.rules[0].evaluations, found.violation_rate) == (0, 0, None)
 
 
-@settings(max_examples=40, deadline=None)
+@tries(40)
 @given(data=st.data())
 def test_chunks_and_groups_do_not_change_the_counts(data: st.DataObject) -> None:
     module = importlib.import_module("fedkg.evaluation.evaluate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_all_wrong_fields_come_in_one_message(tmp_path):
         ("a: !!python/object/apply:os.system ['true']\n", "is not YAML"),
         ("a: &x [*x]\n", "there is no such field"),
         ("\t- x", "is not YAML"),
-        ("[" * 5000, "is n"),
+        ("[" * 1000, "is n"),
     ],
 )
 def test_a_file_that_is_no_job_is_said_to_be_none(text, said, tmp_path):
@@ -97,22 +98,21 @@ def test_a_binary_and_a_missing_file(tmp_path):
         read_job(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_mutated_job_files_end_in_messages(seed, tmp_path):
-    import random
-
-    text = Path(__file__).parents[3].joinpath("examples/milling/job.yaml").read_text()
-    rng = random.Random(seed)
-    for _ in range(3):
-        i = rng.randrange(len(text))
-        text = text[:i] + rng.choice(["", ":", "\n", "{", "-", "x", "\x00", "[", "  "]) + text[i + rng.randrange(3) :]
-    (tmp_path / "job.yaml").write_text(text)
-    said = ""
-    try:
-        read_job(tmp_path / "job.yaml")
-    except FedkgError as error:
-        said = str(error)
-    assert not said or "job.yaml" in said
+def test_mutated_job_files_end_in_messages(tmp_path):
+    whole = Path(__file__).parents[3].joinpath("examples/milling/job.yaml").read_text()
+    said = []
+    for seed in range(40):
+        rng, text = random.Random(seed), whole
+        for _ in range(3):
+            i = rng.randrange(len(text))
+            text = text[:i] + rng.choice(["", ":", "\n", "{", "-", "x", "\x00", "[", "  "]) + text[i + rng.randrange(3) :]
+        (tmp_path / "job.yaml").write_text(text)
+        try:
+            read_job(tmp_path / "job.yaml")
+        except FedkgError as error:
+            said.append(str(error))
+    assert len(said) > 20
+    assert all("job.yaml" in message for message in said)
 
 
 def test_every_field_is_documented():

@@ -194,7 +194,7 @@ def test_kill_9_at_any_moment_resumes_to_the_bit(job_fields, tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text(yaml.safe_dump(job_fields))
     out = tmp_path / "run"
-    for moment, part in ((3, 1.0), (14, 0.5), (6, 1.0), (7, 0.4), (9, 1.0)):
+    for moment, part in ((3, 1.0), (14, 0.5), (7, 0.4)):
         assert killed(job, out, moment, part) == -signal.SIGKILL
     assert figures(resume(out).folder) == whole
 

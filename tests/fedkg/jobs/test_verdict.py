@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fedkg.jobs.verdict import SURE, verdict
 
@@ -35,6 +34,8 @@ def test_a_lead_counts_beyond_chance(one: tuple[float, ...], other: tuple[float,
 
 
 def test_it_is_the_one_sided_paired_t_test() -> None:
+    from scipy import stats
+
     stream = np.random.Generator(np.random.PCG64(1))
     for count in range(2, 18):
         one, other = stream.normal(0.3, 1.0, count), stream.normal(0.0, 1.0, count)
@@ -43,6 +44,8 @@ def test_it_is_the_one_sided_paired_t_test() -> None:
 
 
 def test_the_quantiles() -> None:
+    from scipy import stats
+
     assert pytest.approx([stats.t.ppf(0.95, i) for i in range(1, len(SURE) + 1)], abs=6e-4) == SURE
 
 

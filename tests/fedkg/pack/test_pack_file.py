@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from strategies import bank_of, guarded, pack_of, packs, tries
+from strategies import bank_of, guarded, pack_of, packs
+from tries import tries
 
 from fedkg.errors import PackError
 from fedkg.pack import FORMAT, And, Bank, Compare, Pack, Param, Power, Slot, Sum, View, load, read_pack, save
@@ -38,7 +39,7 @@ def some_pack() -> Pack:
 
 
 @given(packs())
-@tries(60)
+@tries(30)
 def test_what_goes_in_comes_out(pack: Pack) -> None:
     body = pack.to_bytes()
     again = read_pack(body)

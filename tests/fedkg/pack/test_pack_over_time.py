@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from strategies import CONTRACT, bank_of, banks, formulas, pack_of, tries
+from strategies import CONTRACT, bank_of, banks, formulas, pack_of
+from tries import tries
 
 from fedkg.errors import PackError
 from fedkg.pack import (

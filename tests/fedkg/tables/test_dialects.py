@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg.errors import TableError
 from fedkg.tables import Table, read_bytes, read_table
@@ -34,7 +35,7 @@ def written(header: list[str], rows: list[list[str]], *, separator: str, encodin
     return gzip.compress(body) if zipped else body
 
 
-@settings(max_examples=150, deadline=None)
+@tries(75)
 @given(data=st.data())
 def test_numbers_read_back_equal_in_every_dialect(data: st.DataObject) -> None:
     header = data.draw(headers)
@@ -69,7 +70,7 @@ def test_numbers_read_back_equal_in_every_dialect(data: st.DataObject) -> None:
 words = st.text("abcXYZäß ,;|\t\"'\n0123456789", max_size=10).map(str.strip)
 
 
-@settings(max_examples=100, deadline=None)
+@tries(50)
 @given(data=st.data())
 def test_texts_read_back_equal_whatever_stands_in_them(data: st.DataObject) -> None:
     width = data.draw(st.integers(2, 5))

@@ -13,8 +13,9 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import tries
 
 from fedkg.errors import TableError
 from fedkg.tables import read_bytes
@@ -49,13 +50,13 @@ def attempt(do: Callable[[], T], named: str) -> T | None:
     return None
 
 
-@settings(max_examples=200, deadline=None)
+@tries(100)
 @given(body=st.binary(max_size=300))
 def test_random_bytes(body: bytes) -> None:
     try_everything(body)
 
 
-@settings(max_examples=200, deadline=None)
+@tries(100)
 @given(text=st.text("ab1,;|\t\n\r\"'.- äsep=\0", max_size=120))
 def test_random_texts(text: str) -> None:
     try_everything(text.encode())

@@ -264,6 +264,16 @@ def test_what_is_no_unit(text: str, instead: str | None) -> None:
         assert found.instead == (instead,)
 
 
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [("KPA", ("kPa",)), ("mBar", ("mbar",)), ("mpa", ("MPa", "mPa")), ("mw", ("MW", "mW")), ("mM", ("mmol/l", "mm")), ("M3/h", ("m3",))],
+)
+def test_units_in_the_wrong_case(text: str, instead: tuple[str, ...]) -> None:
+    found = parse_unit(text)
+    assert isinstance(found, UnitProblem)
+    assert found.instead == instead
+
+
 @pytest.mark.parametrize("text", ["J/kg.K", "TR", "J/degC", "degC.m"])
 def test_what_has_several_readings(text: str) -> None:
     found = parse_unit(text)

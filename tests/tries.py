@@ -1,0 +1,16 @@
+"""How often a property is tried: `@tries(40)` means 40 examples, and ten times as many under `--hypothesis-profile=long`."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+USUAL = 50
+QUICK, LONG = "quick", "long"
+
+settings.register_profile(QUICK, max_examples=USUAL, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(LONG, settings.get_profile(QUICK), max_examples=10 * USUAL)
+
+
+def tries(count: int) -> settings:
+    """Settings of a property that is tried with `count` examples, and with more where the profile says so."""
+    return settings(max_examples=count * settings().max_examples // USUAL)
