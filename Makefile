@@ -1,5 +1,6 @@
 # make demo   train the example federation and write its report
-# make test   the tests; make slow: the long ones, and every property with ten times the examples; make check: every gate
+# make test   the tests; make slow: the long ones; make check: every gate
+# make properties  every property with ten times the examples
 # Another Python: make PYTHON=python3.12 demo
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ STAMP := $(VENV)/.installed
 # Compiled sources are kept: hundreds of test files, and the processes that some tests start, would else be compiled each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
-.PHONY: demo test slow check format lint types imports docs bench clean
+.PHONY: demo test slow properties check format lint types imports docs bench clean
 
 demo: $(STAMP)
 	@$(BIN)/fedkg run examples/milling/job.yaml
@@ -19,6 +20,8 @@ test: $(STAMP)
 
 slow: $(STAMP)
 	$(PYTEST) --dist worksteal -m "slow and not gpu"
+
+properties: $(STAMP)
 	$(PYTEST) --dist worksteal -m "hypothesis and not slow and not gpu" --hypothesis-profile=long
 
 check: format lint types imports test slow docs
