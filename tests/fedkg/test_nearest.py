@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.nearest import did_you_mean, distance, nearest
+from fedkg.nearest import Suggestion, did_you_mean, distance, nearest
 
 NAMES = ["torque", "temperature", "process_temperature", "isa95:EquipmentClass", "isa95:Equipment", "wear", "Type"]
 
@@ -44,3 +46,9 @@ def test_the_distance_is_symmetric_and_zero_only_for_the_same(left: str, right: 
     assert distance(left, right, 9) == distance(right, left, 9)
     assert (distance(left, right, 9) == 0) == (left == right)
     assert distance(left, right, 1) == min(distance(left, right, 9), 2)
+
+
+def test_a_suggestion_can_be_copied_with_its_words() -> None:
+    """Diagnostics are copied when a compilation is kept."""
+    copied = copy.deepcopy(Suggestion("did you mean `minInclusive`?", "minInclsive", "minInclusive"))
+    assert (str(copied), copied.wrong, copied.right) == ("did you mean `minInclusive`?", "minInclsive", "minInclusive")
