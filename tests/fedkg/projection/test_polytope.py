@@ -66,7 +66,7 @@ def test_nearest_points_satisfy_every_optimality_condition(name: str, seed: int,
     found = project_polytope(x, kept.G, kept.h, kept.E, kept.f)
     size = 1 + scale
     assert not bool(found.empty.any())
-    assert float(found.residual.max()) <= 1e-9 * size  # points a million times farther away than the set is wide lose digits
+    assert float(found.residual.max()) <= 1e-9
     assert bool(kept.contains(found.point, 1e-9 * size * 10).all())
     assert float(found.multipliers.min()) >= 0
     pull = found.multipliers @ kept.G + (0 if kept.E is None else found.equations @ kept.E)
