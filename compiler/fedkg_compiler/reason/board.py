@@ -42,7 +42,7 @@ class Board:
         plain: bool [M], rows that bound single columns. still: what is evaluated, by bank.
         fixed: which of the N the keys of places set; fixed_to: to what. variable: int64 [N], its number in the table.
         whole: bool [N], the variable counts. span, reach, box: float64 [2, N], the declared
-        span; the same with ends where it has none; and the same as far as rows that bound single columns leave it.
+        span; the same with ends where it has none; and the same as far as rows that bound single columns leave it. middle: that of the box.
     """
 
     def __init__(
@@ -112,6 +112,7 @@ class Board:
             np.maximum.at(most, self.place[here], np.abs(self.reads[bank][ROWS].params).max(axis=1, initial=1.0))
         size = np.minimum(most, 1e12)[self.codes // self._width]
         self.box, self.reach = (_with_ends(ends, size) for ends in (np.stack([low, high]), self.span))
+        self.middle = self.box.mean(axis=0)
 
     def settle(self, points: Float) -> None:
         """Keep points inside the spans, and whole where variables count."""

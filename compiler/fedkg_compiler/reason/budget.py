@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-EACH, TOTAL = 2_000_000, 4_000_000
+EACH, TOTAL = 500_000, 4_000_000
 """Steps for one question to the solver, and for all of them; a machine of today does some millions in a second."""
 QUESTION, PART = 500, 100
 """Steps that a question, and a part of a formula that is written down for the solver, cost beside those that the solver counts."""

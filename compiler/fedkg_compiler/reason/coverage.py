@@ -54,7 +54,7 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
     entities = {part for entity in pack.manifest.entities for part in (entity, *entity.split(", "))}
     reached = _Reached(graph, headers, keys, entities)
     told: set[str] = set()
-    for title, span, members in _classes(names, sources, graph):
+    for title, span, members in _classes(names, graph):
         missed = [iri for iri in members if iri not in told and not reached.by_rule(iri)]
         told.update(missed)
         if missed and len(missed) < len(members):
@@ -79,7 +79,7 @@ class _Reached:
         return self.graph.key_of(iri) in self.keys or self.graph.label_of(iri) in self.entities
 
 
-def _classes(names: Names, sources: Sources, graph: Graph) -> Iterator[tuple[str, Span, list[str]]]:
+def _classes(names: Names, graph: Graph) -> Iterator[tuple[str, Span, list[str]]]:
     """The classes over which rules range: name, where it is said, members."""
     seen: set[str] = set()
     for entry in names.rules:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedkg.errors import UsageError
 from fedkg.nearest import nearest
-from fedkg.pack import Compare, Pack
+from fedkg.pack import Bank, Compare, Pack
 from fedkg.pack.text import row_text
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.binding.lookup import variables_in
@@ -87,7 +87,11 @@ def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = No
         entities=tuple(entities),
         rows=len(rows),
         about="what the model predicts" if record.output else "the data",
-        numbers=tuple(_origins(table, rows, record.text)),
+        numbers=tuple(
+            _origins(table, rows, record.text)
+            if record.file.endswith(".fkg") or not record.file
+            else [f"its numbers stand in {record.file}, or come from the graph"]
+        ),
         keeps=keeps,
         breaks=breaks,
     )
@@ -121,12 +125,48 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
     found = _values(table, rows)
     moving = [values for values in found if len(values) > 1]
     alone = all(re.search(rf"[-+*/^(]\s*{re.escape(name)}(?!\w)|{re.escape(name)}\s*[-+*/^)]", body) is None for name in used)
-    if moving:
-        ranges = "; ".join(f"{plain_number(values[0])} .. {plain_number(values[-1])}" for values in moving[:4])
-        told.append(f"{'they range' if alone else 'the numbers made from them range'} over {ranges}")
+    own = _values_of(table, rows, body, used) if alone and len(used) > 1 else {}
+    if own:
+        ranges = [f"{name} {'ranges over' if len(values) > 1 else 'is'} {_range(values)}" for name, values in own.items()]
+        told.append("; ".join(ranges))
+    elif moving:
+        ranges = [_range(values) for values in moving[:4]]
+        told.append(f"{'they range' if alone else 'the numbers made from them range'} over {'; '.join(ranges)}")
     elif alone and len(used) == len(found) == 1:
         told.append(f"{used[0]} is {plain_number(found[0][0])}")
     return told
+
+
+def _range(values: Sequence[float]) -> str:
+    return " .. ".join(dict.fromkeys(plain_number(value) for value in (values[0], values[-1])))
+
+
+def _values_of(table: RowTable, rows: Sequence[int], body: str, used: Sequence[str]) -> dict[str, list[float]]:
+    """The distinct numbers of each variable, where a formula's text names one number for each parameter, in order; {} where it does not."""
+    said = re.findall(r"\?\w+|(?<![\w.])\d[\d.]*(?:[eE][+-]?\d+)?", re.sub(r'"[^"]*"', "", body))
+    found: dict[str, set[float]] = {name: set() for name in used}
+    for bank, params in _params(table, rows):
+        if len(params) != len(said) or bank.members:
+            return {}
+        for word, values in zip(said, params, strict=True):
+            if word in found:
+                found[word].update(values)
+            elif len(set(values)) > 1:
+                return {}
+    if not all(values and all(map(math.isfinite, values)) for values in found.values()):
+        return {}
+    return {name: sorted(values) for name, values in found.items()}
+
+
+def _params(table: RowTable, rows: Sequence[int]) -> Iterator[tuple[Bank, list[list[float]]]]:
+    """Each bank of these rows, and the rows' numbers for each of its parameters but scales, in order."""
+    of_bank: dict[int, list[int]] = {}
+    for ref in map(table.ref, rows):
+        of_bank.setdefault(ref.bank, []).append(ref.row)
+    for number, mine in of_bank.items():
+        bank = table.banks[number]
+        scales = {part.scale for where, part in everywhere(bank.skeleton) if where == ROWS and isinstance(part, Compare)}
+        yield bank, [bank.params[mine, i].tolist() for i in range(bank.params.shape[1]) if i not in scales]
 
 
 def _without_variables(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
@@ -159,13 +199,9 @@ def _source(source: Pattern | InClass | InTable | InQuery) -> str:
 def _values(table: RowTable, rows: Sequence[int]) -> list[list[float]]:
     """The distinct numbers of rows, for each of their parameters in order; of those that are all finite."""
     values: dict[int, set[float]] = {}
-    for row in rows:
-        ref = table.ref(row)
-        bank = table.banks[ref.bank]
-        scales = {part.scale for where, part in everywhere(bank.skeleton) if where == ROWS and isinstance(part, Compare)}
-        for i, value in enumerate(bank.params[ref.row].tolist()):
-            if i not in scales:
-                values.setdefault(i, set()).add(value)
+    for _, params in _params(table, rows):
+        for i, numbers in enumerate(params):
+            values.setdefault(i, set()).update(numbers)
     return [sorted(found) for found in values.values() if all(math.isfinite(value) for value in found)]
 
 
@@ -176,10 +212,19 @@ def _examples(table: RowTable, bounds: Bounds, row: int, replay: Replay | None) 
         if witness is None:
             found.append(None)
             continue
+        witness = _yes_or_no(table, witness)
         said = replay(table.ref(row), witness) if replay else ""
         text = values_text(table, witness, sorted(table.reads(row)))
-        found.append(Example(text=text, values=witness, replayed=said == expected) if said in ("", expected) else None)
+        found.append(Example(text=text, values=witness, replayed=said == expected) if text and said in ("", expected) else None)
     return found[0], found[1]
+
+
+def _yes_or_no(table: RowTable, witness: Witness) -> Witness:
+    """The witness with 0 or 1 for what is true or false: a solver and bounds may give any number on the same side of 0.5."""
+    columns = table.pack.manifest.contract.columns
+    return Witness(
+        tuple(replace(one, value=float(one.value >= 0.5)) if columns[one.column].type == "boolean" else one for one in witness.readings)
+    )
 
 
 def _near_the_bounds(table: RowTable, bounds: Bounds, row: int) -> tuple[Witness | None, Witness | None]:

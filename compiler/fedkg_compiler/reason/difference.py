@@ -160,7 +160,7 @@ class _Comparison:
         shown: tuple[Hashable, _Compared] | None = None
         for key in places:
             before, after = self.places[old].get(key, []), self.places[new].get(key, [])
-            compared = self._at(before, after, key)
+            compared = self._at(before, after)
             counted[compared.status] += 1
             if compared.status != "same" and (shown is None or (shown[1].witness is None and compared.witness is not None)):
                 shown = (key, compared)
@@ -189,7 +189,7 @@ class _Comparison:
         before, after = ([row for rows in self.places[rule].values() for row in rows] for rule in (old, new))
         return self.changes.concerning(self.table, before, after)
 
-    def _at(self, before: Sequence[int], after: Sequence[int], key: Hashable) -> _Compared:
+    def _at(self, before: Sequence[int], after: Sequence[int]) -> _Compared:
         """How what is asked for at one place changed."""
         if self._letters(before) == self._letters(after):
             return _Compared("same")
@@ -264,6 +264,8 @@ def _value_text(table: RowTable, by_place: Mapping[tuple[int, int, int], float],
         return ""
     value = by_place[step, view, column] - shift
     words = table.pack.manifest.contract.columns[column].vocabulary
+    if table.pack.manifest.contract.columns[column].type == "boolean":
+        return f"{entry.name} = {'true' if value >= 0.5 else 'false'}"
     said = (words[int(value)] if 0 <= value < len(words) else "another") if entry.type == "category" else f"{value:.12g}"
     unit = f" {entry.unit}" if entry.unit and entry.unit != "probability" else ""
     return f"{entry.name} = {said}{unit}"

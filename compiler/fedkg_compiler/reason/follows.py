@@ -25,7 +25,7 @@ class Follows:
     def __init__(self, table: RowTable) -> None:
         self.table = table
         self._spans = table.variables.spans()
-        self._broken: dict[int, Ends | None] = {}
+        self._broken: dict[int, dict[int, dict[int, tuple[float, float]]]] = {}
         self._fit = [not bank.members and _is_known(bank.skeleton) for bank in table.banks]
 
     def givers(self, places: Sequence[Sequence[int]]) -> list[dict[int, list[int]]]:
@@ -53,15 +53,20 @@ class Follows:
         """Where the row is violated: for each variable that it reads, between which values; {} where that is no box."""
         bank = int(self.table.bank[row])
         if bank not in self._broken:
-            self._broken[bank] = self._ends(bank)
-        ends = self._broken[bank]
+            self._broken[bank] = self._boxes(bank)
+        return self._broken[bank].get(row, {})
+
+    def _boxes(self, bank: int) -> dict[int, dict[int, tuple[float, float]]]:
+        """The same of all rows of a bank."""
+        ends = self._ends(bank)
+        found: dict[int, dict[int, tuple[float, float]]] = defaultdict(dict)
         if ends is None:
-            return {}
-        found: dict[int, tuple[float, float]] = {}
-        for i in range(*np.searchsorted(ends.row, [row, row + 1]).tolist()):
-            variable, value = int(ends.variable[i]), float(ends.value[i])
-            low, high = found.get(variable, tuple(self._spans[variable].tolist()))
-            found[variable] = (low, min(high, value)) if ends.sign[i] > 0 else (max(low, -value), high)
+            return found
+        spans = self._spans[ends.variable].tolist()
+        listed = (part.tolist() for part in (ends.row, ends.variable, ends.value, ends.sign))
+        for row, variable, value, sign, span in zip(*listed, spans, strict=True):
+            low, high = found[row].get(variable, span)
+            found[row][variable] = (low, min(high, value)) if sign > 0 else (max(low, -value), high)
         return found
 
     def _ends(self, bank: int) -> Ends | None:
@@ -73,8 +78,7 @@ class Follows:
             return None
         sides, single, _ = found
         whole = Ends.of(sides)
-        kept = whole.take(single[whole.row - self.table.starts[bank]])
-        return kept.take(np.argsort(kept.row, kind="stable"))
+        return whole.take(single[whole.row - self.table.starts[bank]])
 
     def _violated(self, bank: int, asked: Sequence[tuple[int, int, int]]) -> Bool:
         """Whether each pair's second row, all of one bank, is certainly violated where the first is: bool [m]."""

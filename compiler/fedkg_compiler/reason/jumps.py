@@ -39,11 +39,12 @@ def propose(board: Board, jobs: Sequence[Sequence[Job]], tries: int, random: np.
     """Points to try: for each place where its first job starts, then as many candidates for each job: float64 [P, N]."""
     size = 1 + tries * max(len(mine) for mine in jobs)
     points = np.empty((size, board.variable.size))
-    turns = [np.arange(size - 1) % len(mine) for mine in jobs]
+    turn_of = {count: np.arange(size - 1) % count for count in {len(mine) for mine in jobs}}
+    turns = [turn_of[len(mine)] for mine in jobs]
     for i, (mine, turn) in enumerate(zip(jobs, turns, strict=True)):
-        starts = np.stack([job.start for job in mine])
-        points[0, board.columns(i)] = starts[0]
-        points[1:, board.columns(i)] = starts[turn]
+        points[:, board.columns(i)] = mine[0].start
+        if any(job.start is not mine[0].start for job in mine):
+            points[1:, board.columns(i)] = np.stack([job.start for job in mine])[turn]
     at = np.tile(np.arange(1, size), len(jobs))
     mover = np.concatenate([np.array([job.row for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)])
     mend = np.concatenate([np.array([job.mend for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)])

@@ -15,6 +15,7 @@ from fedkg.pack.walk import is_temporal
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.solve import STEPS, Solver
+from fedkg_compiler.reason.traces import WholeTraces
 from fedkg_compiler.reason.translate import NOW, any_of, denied
 
 MOST = 12
@@ -48,7 +49,10 @@ class OverTime:
             if self.follows(other, row):
                 return frozenset([other]), True
         found = self._unrolled(row, near[:MOST])
-        return (found or frozenset()), found is not None and (bool(found) or len(near) <= MOST)
+        if found:
+            return found, True
+        shown = found is not None and len(near) <= MOST
+        return frozenset(), shown or WholeTraces(self.table, self.budget, self.keys).stands_alone(row, others)
 
     def follows(self, other: int, row: int) -> bool:
         """Whether windows and limits alone show that a row follows from another."""

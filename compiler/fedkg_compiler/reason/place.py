@@ -23,6 +23,7 @@ from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Witness
 
 if TYPE_CHECKING:
     from fedkg_compiler.reason.solve import Answer, Solver
+    from fedkg_compiler.reason.traces import WholeTraces
 
 MOST_CONFLICTS = 5
 """So many conflicts are looked for at one place."""
@@ -124,18 +125,29 @@ class PlaceReasoner:
         about = [*needed, *(one.row for one in conditions)]
         if answer == "no" or (answer == "yes" and not self.solver.is_loose(about)):
             return answer, list(needed)
+        if self.solver.timed and self._traces().go_together(rows, conditions):
+            return "yes", list(needed)
         found = self.search.ask(rows, conditions)
         if found.answer != "unknown" or not self.solver.timed:
             return found.answer, list(found.rows)
-        return self._on_short_traces(rows, conditions), list(rows)
+        return self._written_out(rows, conditions), list(rows)
 
-    def _on_short_traces(self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any) -> Answer:  # Any: those of `Solver`
-        """The same with longer windows written out, and of traces that end soon."""
-        solver = self._solver([*dict.fromkeys([*rows, *(one.row for one in conditions)])], bounded=True, taken=rows, **settings)
+    def _traces(self, width: float = 0.0) -> WholeTraces:
+        from fedkg_compiler.reason.traces import WholeTraces
+
+        return WholeTraces(self.table, self.budget, self.place.keys, width=width)
+
+    def _written_out(self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any) -> Answer:  # Any: those of `Solver`
+        """The same with longer windows written out."""
+        solver = self._longer(rows, conditions, **settings)
         said = self._said(conditions, solver)
         longer: Answer = "unknown" if said is None else solver.ask(rows, *said)
         doubtful = solver.weakened if longer == "yes" else solver.translator.narrowed
         return "unknown" if doubtful else longer
+
+    def _longer(self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any) -> Solver:  # Any: those of `Solver`
+        """A solver of these rows that is told longer windows."""
+        return self._solver([*dict.fromkeys([*rows, *(one.row for one in conditions)])], bounded=True, taken=rows, **settings)
 
     def _narrowed(self, rows: Sequence[int], condition: Condition) -> tuple[Answer, list[int]]:
         """What is said of these rows and a condition, and of which rows one had to know for that.
@@ -161,11 +173,13 @@ class PlaceReasoner:
 
     def _core(self, rows: Sequence[int], *conditions: Condition) -> tuple[list[int], Method]:
         """A minimal set among these rows, which nothing keeps where the conditions are met, and what shows that."""
-        said = self._said(conditions)
         kept, method = list(rows), "interval"
-        if said is not None and self.solver.ask(rows, *said) == "no":
-            kept, method = self.solver.core(rows, *said), "z3"
-        if self.solver.is_loose([*kept, *(one.row for one in conditions)]):
+        for solver in (self.solver, self._longer(rows, conditions)) if self.solver.timed else (self.solver,):
+            said = self._said(conditions, solver)
+            if said is not None and not solver.translator.narrowed and solver.ask(rows, *said) == "no":
+                kept, method = solver.core(rows, *said), "z3"
+                break
+        if method == "interval" or self.solver.is_loose([*kept, *(one.row for one in conditions)]):
             for row in reversed(list(kept)):
                 fewer = [other for other in kept if other != row]
                 if row in kept and (found := self.search.ask(fewer, conditions)).answer == "no":
@@ -247,10 +261,11 @@ class PlaceReasoner:
         if answer == "no" or (answer == "yes" and not solver.is_loose([row])):
             return answer
         search = Search(self.table, self._bounds, self.budget, self.place.keys, width=WIDER)
-        broken = [Condition(row, self.table.skeleton(row), False)]
+        broken, timed = [Condition(row, self.table.skeleton(row), False)], self.table.is_timed(row)
+        if timed and self._traces(WIDER).keeping([], broken) is not None:
+            return "yes"
         found = search.ask([], broken).answer
-        timed = found == "unknown" and self.table.is_timed(row)
-        return self._on_short_traces([], broken, width=WIDER) if timed else found
+        return self._written_out([], broken, width=WIDER) if timed and found == "unknown" else found
 
     def _no_failure(self, row: int, solver: Solver) -> None:
         """A row never fails: either it always holds, or it is unknown where it does not."""
@@ -361,7 +376,7 @@ class PlaceReasoner:
         if said is not None and self.solver.ask(rows, *said) == "yes" and self.solver.replayable:
             return self.solver.witness()
         timed = any(self.table.is_timed(row) for row in (*rows, *(one.row for one in conditions)))
-        return None if timed else self.search.ask(rows, conditions).witness
+        return self._traces().keeping(rows, conditions) if timed else self.search.ask(rows, conditions).witness
 
     def _hair(self, core: Sequence[int], applies: Condition | None = None) -> bool:
         """Whether a set of rows only just has no solution, by the rounding of converted numbers."""
@@ -371,5 +386,9 @@ class PlaceReasoner:
         if applies is not None:
             solver.translator.lenient = -3.0
         said = self._said(conditions, solver)
-        just = said is not None and solver.ask(core, *said) == "yes"
-        return just and not (solver.is_loose(rows) and self.search.ask(core, conditions).answer == "no")
+        if said is None or solver.ask(core, *said) != "yes":
+            return False
+        if not solver.is_loose(rows):
+            return True
+        exact = self.search.ask(core, conditions).answer == "no"
+        return not exact and not (solver.timed and self._written_out(core, conditions, lenient=1.0) == "no")

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg_compiler.reason.bounds import Bounds
+from fedkg_compiler.reason.bounds import Bounds, Float
 from fedkg_compiler.reason.rows import Keys, RowTable
 
 MOST_PLACES, WIDEST = 100_000, 300
@@ -46,7 +46,7 @@ def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
     general = np.flatnonzero(~bounds.plain & ~bounds.dead).tolist()
     if not general:
         return [], 0
-    tight = _tight_rows(table, bounds)
+    tight, fingerprints = _tight_rows(table, bounds), _Fingerprints(table)
     found: dict[Hashable, Place] = {}
     left_out = seen = 0
     reads = table.all_reads(general)
@@ -64,7 +64,7 @@ def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
             for rows, cut in [(here, [])] if whole else _split(here, reads, bounds.linear):
                 place = _with_bounds(table, rows, reads, keys, tight)
                 place.linear = not cut and len(rows) > WIDEST
-                first = found.setdefault(_fingerprint(table, place), place)
+                first = found.setdefault(fingerprints.of(place), place)
                 if cut:
                     first.cut.append((keys, _with_bounds(table, cut, reads, keys, tight).rows))
                 first.names.append(_name(table, rows, keys))
@@ -171,27 +171,35 @@ def _name(table: RowTable, rows: Sequence[int], keys: Keys) -> str:
     return table.keys_name(keys) or (names[0] if names else "")
 
 
-def _fingerprint(table: RowTable, place: Place) -> Hashable:
-    """Equal for places that are equal but for the names of what they read."""
-    local: dict[int, int] = {}
-    parts: list[Hashable] = []
+class _Fingerprints:
+    """What rows of places read, laid out once for each bank and its member tables."""
 
-    def name(variable: int) -> int:
-        return local.setdefault(variable, len(local))
+    def __init__(self, table: RowTable) -> None:
+        self.table = table
+        self._read: list[dict[int, tuple[list[list[int]], Float, Float]]] = []
+        for readers in table.readers:
+            used = {number: (each, list(each.used)) for number, each in readers.items()}
+            self._read.append(
+                {number: (each.variables[:, of].tolist(), each.shifts[:, of], each.params) for number, (each, of) in used.items()}
+            )
 
-    for row in place.rows:
-        bank = int(table.bank[row])
-        index = int(row - table.starts[bank])
-        parts.append((int(table.rule[row]), bank))
-        for number, readers in table.readers[bank].items():
-            where = slice(index, index + 1) if number < 0 else table.members(bank, number, index)
-            used = list(readers.used)
-            parts.append(tuple(name(variable) for variable in readers.variables[where][:, used].ravel().tolist()))
-            parts.append((readers.shifts[where][:, used].tobytes(), readers.params[where].tobytes()))
-            if number >= 0:
-                parts.append(table.member_sizes(bank, number, index))
-    fixed = {table.variables.place(0, column)[0]: code for column, code in place.keys}
-    for variable in local:
-        entry = table.variables.items[variable]
-        parts.append((entry.type, entry.span, entry.codes, fixed.get(variable)))
-    return tuple(parts)
+    def of(self, place: Place) -> Hashable:
+        """Equal for places that are equal but for the names of what they read."""
+        table = self.table
+        local: dict[int, int] = {}
+        parts: list[Hashable] = []
+        for row in place.rows:
+            bank = int(table.bank[row])
+            index = int(row - table.starts[bank])
+            parts.append((int(table.rule[row]), bank))
+            for number, (variables, shifts, params) in self._read[bank].items():
+                where = slice(index, index + 1) if number < 0 else table.members(bank, number, index)
+                parts.append(tuple([local.setdefault(variable, len(local)) for line in variables[where] for variable in line]))
+                parts.append((shifts[where].tobytes(), params[where].tobytes()))
+                if number >= 0:
+                    parts.append(table.member_sizes(bank, number, index))
+        fixed = {table.variables.place(0, column)[0]: code for column, code in place.keys}
+        for variable in local:
+            entry = table.variables.items[variable]
+            parts.append((entry.type, entry.span, entry.codes, fixed.get(variable)))
+        return tuple(parts)

@@ -130,7 +130,7 @@ class _Speech:
         if verdict.detail == UNKNOWN:
             return (
                 f"{wants}, which can never be found violated{self._part(verdict)}: inside the declared spans it holds or is unknown",
-                "correct the rule: look for a divisor that is 0, or for a root or logarithm outside its range",
+                "correct the rule: look for conditions that exclude each other, a divisor of 0, a root or logarithm outside its range",
             )
         inside = "its span" if spans and " and " not in spans else "the declared spans"
         return (
@@ -142,9 +142,15 @@ class _Speech:
         told = []
         for name in verdict.rules:
             clauses = dict.fromkeys(self._clause(ref) for ref in verdict.rows if self._rule(ref) == name)
-            told.append(f"`{name}` ({'; '.join(clauses)})")
-        first = verdict.rules[0]
-        return f"{told[0]} follows from {_listed(told[1:])}{self._where(verdict)}", f"leave `{first}` out, or tighten it"
+            if clauses:
+                told.append(f"`{name}` ({'; '.join(clauses)})")
+        first, *givers = verdict.rules
+        where = self._where(verdict)
+        if len(told) <= len(givers):  # other rows follow from other rules
+            names = _listed([f"`{name}`" for name in givers])
+            example = f"for {verdict.entities[0]}" if verdict.entities else "in one place"
+            where = f" {example}, and for {verdict.places - 1:,} more from {'one or more of ' if len(givers) > 1 else ''}{names}"
+        return f"{told[0]} follows from {_listed(told[1:])}{where}", f"leave `{first}` out, or tighten it"
 
     def _duplicate(self, verdict: Verdict) -> tuple[str, str]:
         name, other = verdict.rules

@@ -18,19 +18,25 @@ import numpy as np
 from fedkg.pack import Call, Formula, Power
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.reason.board import Board
-from fedkg_compiler.reason.bounds import Bounds, Int
+from fedkg_compiler.reason.bounds import CLOSE, Bounds, Int
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.certain import Sides, certain
+from fedkg_compiler.reason.contract import Narrowed, contract
+from fedkg_compiler.reason.newton import Newton, Part
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import looks_for_gaps, without_time
 from fedkg_compiler.reason.truth import Bool, Float, truth
 from fedkg_compiler.reason.verdict import Reading, Witness
 
-BOXES, CELLS, TRIED = 512, 200_000, 64
+BOXES, CELLS, TRIED = 512, 40_000, 64
 """Boxes that are looked at together, rows in boxes for one question, and boxes of which points are tried."""
 NARROW = 1e-9
 """Sides that are a smaller share of their span are not cut."""
-COST = 2
+SOLVED, STARTS = 8, 3
+"""So often equations are solved for one question, from the middle of so many boxes each."""
+ROUNDS, WORTH = 3, 0.9
+"""So often boxes are made smaller before they are cut, as long as a side of some box becomes this share of itself."""
+COST = 15
 """Steps of the budget for each row that is looked at in a box."""
 
 
@@ -89,7 +95,7 @@ class Search:
         more = self.width * np.where(place.board.whole | np.isinf(high - low), 0.0, np.minimum(high - low, 1e300))
         low, high = low - more, high + more
         low[:, place.board.fixed] = high[:, place.board.fixed] = place.board.fixed_to
-        stack, stuck = [(low, high)], False
+        stack, stuck, solved = [(low, high)], False, 0
         while stack:
             low, high = stack.pop()
             if low.shape[0] > BOXES:
@@ -100,6 +106,7 @@ class Search:
                 return Searched(answer="unknown")
             cells -= cost
             self.budget.spend(COST * cost)
+            low, high = place.narrowed(low, high)
             alive, open_ = place.look(low, high)
             if not alive.any():
                 continue
@@ -107,6 +114,9 @@ class Search:
             point = place.kept(low[:TRIED], high[:TRIED])
             if point is not None:
                 return Searched(answer="yes", witness=self._witness(place.board, point))
+            if solved < SOLVED and (near := place.solved(low, high)) is not None:
+                return Searched(answer="yes", witness=self._witness(place.board, near[0]) if near[1] else None)
+            solved += 1
             low, high, narrow = _cut(low, high, open_, place.board)
             stuck |= narrow
             stack += [(low, high)] if low.size else []
@@ -138,6 +148,9 @@ class _Place:
             if _encloses(one.formula):
                 bank = int(board.table.bank[one.row])
                 self.parts.append((bank, np.flatnonzero(board.banks[bank] == self.at[one.row]), one.formula, one.holds))
+        whole = sum(rows.size for _, rows, _, _ in self.parts) == len(rows) + len(conditions)
+        parts = [Part(bank, at, formula, holds) for bank, rows_, formula, holds in self.parts for at in rows_.tolist()]
+        self.newton = Newton(board, parts if whole else ())
 
     def look(self, low: Float, high: Float) -> tuple[Bool, Bool]:
         """Which boxes may have a value that keeps all: bool [P]; and the variables on which that hangs: bool [P, N]."""
@@ -153,21 +166,71 @@ class _Place:
                 open_[:, columns] |= np.logical_not(sure[:, i : i + 1])
         return alive, open_ | np.logical_not(open_.any(axis=1, keepdims=True))
 
+    def narrowed(self, low: Float, high: Float) -> tuple[Float, Float]:
+        """The boxes in which a value may lie that keeps all, each made as small as the rows and conditions make it."""
+        for _ in range(ROUNDS):
+            if not low.shape[0]:
+                break
+            smaller, bigger, dead = low.copy(), high.copy(), np.zeros(low.shape[0], dtype=np.bool_)
+            for bank, rows, formula, holds in self.parts:
+                boxes = Narrowed.of(self._sides(bank, ROWS, rows, low, high)[0])
+                contract(formula, holds, boxes)
+                dead |= boxes.dead.reshape(-1, rows.size).any(axis=1)
+                self._fold(bank, ROWS, rows, boxes, smaller, bigger)
+            whole = self.board.whole
+            smaller[:, whole], bigger[:, whole] = np.ceil(smaller[:, whole] - CLOSE), np.floor(bigger[:, whole] + CLOSE)
+            dead |= (smaller > bigger + CLOSE * np.maximum(np.abs(smaller), np.abs(bigger))).any(axis=1)
+            before, crossed = (high - low)[~dead], smaller > bigger
+            low, high = (np.where(crossed, end, mine)[~dead] for end, mine in ((bigger, smaller), (smaller, bigger)))
+            if not low.size or not (np.nan_to_num(high - low, nan=np.inf) < WORTH * before).any():
+                break
+        return low, high
+
+    def _fold(self, bank: int, table: int, rows: Int, boxes: Narrowed, low: Float, high: Float) -> None:
+        """Cut [P, N] by what was left of the boxes of a bank's rows, or of these members."""
+        reads = self.board.reads[bank][table]
+        at = np.arange(low.shape[0])[:, None]
+        for slot in reads.used:
+            columns, shifts = reads.columns[rows, slot], reads.shifts[rows, slot]
+            bottom, top = (side[:, slot].reshape(-1, rows.size) - shifts for side in (boxes.sides.low, boxes.sides.high))
+            np.maximum.at(low, (at, columns[None]), np.where(shifts != 0, bottom - CLOSE * np.abs(shifts), bottom))
+            np.minimum.at(high, (at, columns[None]), np.where(shifts != 0, top + CLOSE * np.abs(shifts), top))
+        for child, (inside, _) in boxes.inside.items():
+            entry = self.board.reads[bank][child]
+            members = _members_of(entry.offsets, rows)
+            self._fold(bank, child, members, inside, low, high)
+
     def kept(self, low: Float, high: Float) -> Float | None:
         """A point of these boxes that keeps all: float64 [N]; None where none of those that are tried does."""
-        bottom = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 1, 0.0))
-        top = np.where(np.isfinite(high), high, bottom + 1)
+        bottom, top = _with_ends(low, high)
         points = np.concatenate([(bottom + top) / 2, bottom, top])
         points[:, self.board.whole] = np.round(points[:, self.board.whole])
-        good = self.board.verdicts(points)[0][:, self.rows].all(axis=1)
+        good = self._keep_all(points)
+        return points[int(good.argmax())] if good.any() else None
+
+    def solved(self, low: Float, high: Float) -> tuple[Float, bool] | None:
+        """A point near the middle of one of these boxes at which the equations hold too, and whether `truth` says that it keeps all."""
+        if not self.newton.useful:
+            return None
+        bottom, top = _with_ends(low[-STARTS:], high[-STARTS:])
+        for middle in (bottom + top) / 2:
+            middle[self.board.whole] = np.round(middle[self.board.whole])
+            near = self.newton.near(middle)
+            if near is not None:
+                return near[0], bool(self._keep_all(near[0][None])[0])
+        return None
+
+    def _keep_all(self, points: Float) -> Bool:
+        """Which points keep all rows and conditions: bool [P]."""
+        good: Bool = np.asarray(self.board.verdicts(points)[0][:, self.rows].all(axis=1))
         for one in self.conditions:
             bank = int(self.board.table.bank[one.row])
             formula = without_time(one.formula)
             if formula is None:
-                return None
+                return np.zeros_like(good)
             verdict = truth(formula, self.board.scope(bank, points))[0 if one.holds else 1]
-            good &= verdict[:, int(np.flatnonzero(self.board.banks[bank] == self.at[one.row])[0])]
-        return points[int(good.argmax())] if good.any() else None
+            np.logical_and(good, verdict[:, int(np.flatnonzero(self.board.banks[bank] == self.at[one.row])[0])], out=good)
+        return good
 
     def _columns(self, bank: int, rows: Int) -> Iterator[list[int]]:
         """The variables that each row reads, its members included."""
@@ -184,11 +247,22 @@ class _Place:
         inside: dict[int, tuple[Sides, Int]] = {}
         for child, entry in tables.items():
             if child != ROWS and entry.parent == table:
-                first, last = entry.offsets[:-1][rows], entry.offsets[1:][rows]
-                members = np.concatenate([np.arange(0), *(np.arange(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True))])
-                sizes = np.tile(last - first, boxes)
+                members = _members_of(entry.offsets, rows)
+                sizes = np.tile(np.diff(entry.offsets)[rows], boxes)
                 inside[child] = self._sides(bank, child, members, low, high)[0], np.concatenate([[0], np.cumsum(sizes)])
         return Sides(low=bottom, high=top, params=np.tile(reads.params[rows], (boxes, 1)), inside=inside), rows
+
+
+def _with_ends(low: Float, high: Float) -> tuple[Float, Float]:
+    """Boxes with both ends: of width 1 where one is missing."""
+    bottom = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 1, 0.0))
+    return bottom, np.where(np.isfinite(high), high, bottom + 1)
+
+
+def _members_of(offsets: Int, rows: Int) -> Int:
+    """The members of these owners, one owner after the other."""
+    ends = zip(offsets[:-1][rows].tolist(), offsets[1:][rows].tolist(), strict=True)
+    return np.concatenate([np.arange(0), *(np.arange(*each) for each in ends)])
 
 
 def _cut(low: Float, high: Float, open_: Bool, board: Board) -> tuple[Float, Float, bool]:

@@ -57,7 +57,7 @@ class Solver:
         self._bundle: tuple[tuple[int, ...], Z3] = ((), None)
         self.too_large = False
         now = {row: self._now(row) for row in self.rows}
-        self.timed = any(is_temporal(formula) for formula in now.values())
+        self.timed = any(table.is_timed(row) and is_temporal(formula) for row, formula in now.items())
         for column, code in keys:
             number, _ = self.table.variables.place(0, column)
             self.solver.add(self.translator.variable(number, NOW) == code)
@@ -150,14 +150,14 @@ class Solver:
         """The condition that a row is certainly violated, now or at a step; None where it is too large."""
         return self._condition(row, None, False, step)
 
-    def values(self, numbers: Iterable[int]) -> dict[int, float]:
-        """What these variables, all met before, are now in the assignment behind the last "yes": NaN where they have no value."""
+    def values(self, numbers: Iterable[int], step: Step = NOW) -> dict[int, float]:
+        """What these variables, all met before, are at a step in the assignment behind the last "yes": NaN where they have no value."""
         model = self.solver.model()
         found = {}
         for number in numbers:
-            known = self.translator.known.get((number, NOW))
+            known = self.translator.known.get((number, step))
             there = known is None or z3.is_true(model.eval(known, model_completion=True))
-            found[number] = _float(model.eval(self.translator.variable(number, NOW), model_completion=True)) if there else float("nan")
+            found[number] = _float(model.eval(self.translator.variable(number, step), model_completion=True)) if there else float("nan")
         return found
 
     def witness(self) -> Witness:

@@ -154,7 +154,7 @@ def _opaque(name: str, arg: Z3, known: Sequence[Z3], place: _Place, *, rising: b
             z3.And(z3.Implies(arg < other, number < function(other)), z3.Implies(other < arg, function(other) < number))
             for other in applied
         ]
-        facts += [fact for point in _POINTS.get(name, ()) for fact in _around(function, number, arg, name, point)]
+        facts += [fact for point in _POINTS.get(name, ()) for fact in _around(number, arg, name, point)]
     applied.append(arg)
     return Value(number, [*known, *facts])
 
@@ -167,7 +167,7 @@ _POINTS: dict[str, tuple[float, ...]] = {
 """Where the values of rising functions are told."""
 
 
-def _around(function: Z3, number: Z3, arg: Z3, name: str, point: float) -> list[Z3]:
+def _around(number: Z3, arg: Z3, name: str, point: float) -> list[Z3]:
     value = float(getattr(np, name)(point))
     gap = 1e-6 * max(1e-9, abs(value))
     at = z3.RealVal(str(Fraction(repr(point))))

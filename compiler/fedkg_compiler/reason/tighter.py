@@ -56,6 +56,7 @@ class Tighter:
     def __init__(self, table: RowTable) -> None:
         self.table = table
         self._signs: dict[int, Float | None] = {}
+        self._read: dict[int, tuple[Int, Float, Float]] = {}
 
     def givers(self, rows: Sequence[int]) -> dict[int, list[int]]:
         """For each row those of the others that are violated wherever it is, by their numbers alone, the earliest first."""
@@ -86,9 +87,11 @@ class Tighter:
     def _letters(self, bank: int, row: int, signs: Float) -> object:
         """Equal for rows of a bank that differ at most in numbers of which it is known where they lead."""
         index = int(row - self.table.starts[bank])
-        readers = self.table.readers[bank][ROWS]
-        used, fixed = list(readers.used), np.isnan(signs)
-        own = readers.variables[index, used].tobytes(), readers.shifts[index, used].tobytes(), readers.params[index, fixed].tobytes()
+        if bank not in self._read:
+            readers = self.table.readers[bank][ROWS]
+            used = list(readers.used)
+            self._read[bank] = readers.variables[:, used], readers.shifts[:, used], readers.params[:, np.isnan(signs)]
+        own = tuple(part[index].tobytes() for part in self._read[bank])
         return own if not self.table.banks[bank].members else (own, self._of_members(bank, index))
 
     def _of_members(self, bank: int, index: int) -> object:

@@ -28,7 +28,7 @@ from fedkg_compiler.reason.terms import Value, term_value
 
 Step = tuple[int, int]
 NOW: Step = (0, 0)
-LONGEST, LONGER, LARGEST = 8, 64, 4000
+LONGEST, LONGER, LARGEST = 8, 400, 4000
 """Windows of more steps are weakened, or (`bounded`) narrowed; formulas with more parts are not looked at."""
 Z3 = Any
 """z3 has no types."""
@@ -65,8 +65,9 @@ class Translator:
         self.timelines = sorted({int(table.keyset[row]) for row in rows if table.is_timed(row)})
         self.somewhere: dict[int, int] = {}
         self.knowable: set[int] = set()
+        banks = {bank for bank in set(table.bank[[*rows]].tolist()) if looks_for_gaps(table.banks[bank].skeleton)}
         for row in rows:
-            if looks_for_gaps(table.skeleton(row)):
+            if int(table.bank[row]) in banks:
                 self.knowable |= table.reads(row)
 
     def row(self, row: int, step: Step = NOW, *, positive: bool = True, part: Formula | None = None) -> Z3:
@@ -323,14 +324,22 @@ def number_of(value: float) -> Z3:
 
 def all_of(parts: Sequence[Z3]) -> Z3:
     """Conjunction; true of nothing."""
-    return parts[0] if len(parts) == 1 else z3.And(*parts)
+    return _joined(z3.Z3_mk_and, parts) if parts else z3.BoolVal(True)
+
+
+def any_of(parts: Sequence[Z3]) -> Z3:
+    """Disjunction; false of nothing."""
+    return _joined(z3.Z3_mk_or, parts) if parts else z3.BoolVal(False)
+
+
+def _joined(make: Callable[..., Z3], parts: Sequence[Z3]) -> Z3:
+    """What `z3.And` and `z3.Or` do, without looking at the sort of every part: there are very many of them."""
+    if len(parts) == 1:
+        return parts[0]
+    context = parts[0].ctx
+    return z3.BoolRef(make(context.ref(), len(parts), (z3.Ast * len(parts))(*(part.as_ast() for part in parts))), context)
 
 
 def denied(condition: Z3) -> Z3:
     """The condition does not hold."""
     return z3.Not(condition)
-
-
-def any_of(parts: Sequence[Z3]) -> Z3:
-    """Disjunction; false of nothing."""
-    return parts[0] if len(parts) == 1 else z3.Or(*parts)

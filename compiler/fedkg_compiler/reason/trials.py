@@ -8,7 +8,7 @@ on which nothing changes, so windows are as good as gone; what the interpreter s
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,6 +46,10 @@ class Shown:
     near: dict[int | tuple[int, int], tuple[Float, list[int]]] = field(default_factory=dict)
 
 
+_Wanted = tuple[Float | None, int, bool]
+"""A candidate that is wanted: near which values, whose variables move (a position among the place's rows), and whether to mend it."""
+
+
 class Trials:
     """Tries values at places."""
 
@@ -64,13 +68,14 @@ class Trials:
         shown = [Shown() for _ in places]
         steps = [STEPS if all(self.still[bank] is not None for bank in self.table.bank[rows].tolist()) else 1 for _, rows, _ in places]
         sizes = [self._size(rows) for _, rows, _ in places]
+        left = list(range(len(places)))
         for step in range(STEPS):
-            asked = [
-                self._open(rows, hopeless, one) if step < (ROUNDS if one.together else most) else []
-                for (_, rows, hopeless), one, most in zip(places, shown, steps, strict=True)
-            ]
-            for batch in _batches(asked, sizes):
-                self._try([(*places[i][:2], shown[i], asked[i]) for i in batch], sum(sizes[i] for i in batch))
+            left = [i for i in left if step < (ROUNDS if shown[i].together else steps[i])]
+            asked = {i: self._open(*places[i][1:], shown[i]) for i in left}
+            left = [i for i in left if asked[i]]
+            wanted = {i: _wanted(places[i][1], shown[i], asked[i]) for i in left}
+            for batch in _batches(wanted, sizes):
+                self._try([(*places[i][:2], shown[i], wanted[i]) for i in batch], sum(sizes[i] for i in batch))
         return shown
 
     def together(self, keys: Keys, rows: Sequence[int]) -> bool:
@@ -80,7 +85,7 @@ class Trials:
             asked = self._open(rows, (), shown)
             if not asked:
                 return True
-            self._try([(keys, rows, shown, asked)], size)
+            self._try([(keys, rows, shown, _wanted(rows, shown, asked))], size)
         return False
 
     def _size(self, rows: Sequence[int]) -> int:
@@ -105,22 +110,23 @@ class Trials:
             or any((row, i) not in shown.applies for i in range(len(self.parts[int(bank[row])])))
         ]
 
-    def _try(self, batch: Sequence[tuple[Keys, Sequence[int], Shown, list[int]]], size: int) -> None:
-        """One round of candidates for places that have about as many rows to ask about; `size`: the rows and members of all."""
+    def _try(self, batch: Sequence[tuple[Keys, Sequence[int], Shown, list[_Wanted]]], size: int) -> None:
+        """One round of candidates for places of which about as many are wanted; `size`: the rows and members of all."""
         most = (LARGEST // size - 1) // TRIES
         if most < 1:
             return
         board = Board(self.table, self.bounds, [(keys, rows) for keys, rows, _, _ in batch], self.still)
-        jobs = [_jobs(board, i, shown, asked)[:most] for i, (_, _, shown, asked) in enumerate(batch)]
+        jobs = [_jobs(board, i, wanted[:most]) for i, (_, _, _, wanted) in enumerate(batch)]
         points = propose(board, jobs, TRIES, self.random)
         kept, broken = board.verdicts(points)
         bad = np.add.reduceat(~kept, board.starts, axis=1, dtype=np.int64)
         shown = [one for _, _, one, _ in batch]
+        fewest, first, last = bad.min(axis=0).tolist(), bad.argmin(axis=0).tolist(), bad[::-1].argmin(axis=0).tolist()
         for i, one in enumerate(shown):
-            one.together |= not bad[:, i].all()
-            equal = np.flatnonzero(bad[:, i] == bad[:, i].min())
-            best = int(equal[0 if one.together else -1])  # the search moves on while none keeps all
-            one.best, one.bad = points[best, board.columns(i)], board.row[board.of[i]][~kept[best, board.of[i]]].tolist()
+            one.together |= not fewest[i]
+            best = first[i] if one.together else points.shape[0] - 1 - last[i]  # the search moves on while none keeps all
+            one.best = points[best, board.columns(i)]
+            one.bad = board.row[board.of[i]][~kept[best, board.of[i]]].tolist() if fewest[i] else []
         self._violated(board, shown, points, kept, broken, bad)
         self._applying(board, shown, points, kept, bad)
 
@@ -164,28 +170,33 @@ class Trials:
         shown[place].near[key] = point[board.columns(place)], missed
 
 
-def _jobs(board: Board, place: int, shown: Shown, asked: Sequence[int]) -> list[Job]:
+def _wanted(rows: Sequence[int], shown: Shown, asked: Sequence[int]) -> list[_Wanted]:
     """What to try at a place: first to keep all rows, then to violate each row alone."""
-    start = board.box[:, board.columns(place)].mean(axis=0) if shown.best is None else shown.best
     if shown.best is None and len(asked) > MANY:
-        return [Job(start=start, row=board.of[place].start)]
-    at = {row: board.of[place].start + i for i, row in enumerate(board.row[board.of[place]].tolist())}
-    found = [Job(start=start, row=at[row], mend=True) for row in shown.bad]
+        return [(None, 0, False)]
+    at = {row: i for i, row in enumerate(rows)}
+    found = [(shown.best, at[row], True) for row in shown.bad]
     if len(found) < FEW:
-        found += [Job(start=start, row=at[row]) for row in asked]
+        found += [(shown.best, at[row], False) for row in asked]
     for key, (values, others) in shown.near.items():
-        if key in shown.alone or key in shown.applies:
-            continue
-        found += [Job(start=values, row=at[other], mend=True) for other in others[:MENDED]]
+        if key not in shown.alone and key not in shown.applies:
+            found += [(values, at[other], True) for other in others[:MENDED]]
     return found
 
 
-def _batches(asked: Sequence[Sequence[int]], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Places that are tried at once: they have about as many questions, and not too many rows altogether."""
+def _jobs(board: Board, place: int, wanted: Sequence[_Wanted]) -> list[Job]:
+    """The same on a board; from the middle of the box where no value has been tried."""
+    middle, first = board.middle[board.columns(place)], board.of[place].start
+    return [Job(start=middle if start is None else start, row=first + row, mend=mend) for start, row, mend in wanted]
+
+
+def _batches(wanted: Mapping[int, Sequence[_Wanted]], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Places that are tried at once: about as many candidates are wanted of each, and they have not too many rows altogether."""
     batch: list[int] = []
     rows = 0
-    for i in sorted((i for i, rows_of in enumerate(asked) if rows_of), key=lambda i: len(asked[i])):
-        if batch and (rows + sizes[i]) * (1 + TRIES * len(asked[i])) > CELLS:
+    for i in sorted((i for i, mine in wanted.items() if mine), key=lambda i: len(wanted[i])):
+        most = 1 + TRIES * len(wanted[i])
+        if batch and (rows + sizes[i]) * most > CELLS:
             yield batch
             batch, rows = [], 0
         batch.append(i)

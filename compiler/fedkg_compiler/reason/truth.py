@@ -1,7 +1,8 @@
 """Whether formulas hold of many values at once, where values may be missing: no more than that, and no margins.
 
 The interpreter of packs says the same, and how far each verdict is from another. It belongs to the runtime, which the compiler does not
-import; a test holds the two together.
+import (an import contract holds that); a test holds the two together. It would not do either: it gathers [steps, rows] of one table by
+bank, where here each row stands at places with variables of their own, and it has no left - right of a comparison, which steps go by.
 
 Letters: P points, M rows of a bank or members of a table, s slots, p parameters.
 """
@@ -102,6 +103,16 @@ def margin(atom: Compare, at: Scope) -> Float:
             case _:
                 assert_never(atom.op)
         return np.broadcast_to(_finite(found), at.shape)
+
+
+def gap(atom: Compare, at: Scope) -> tuple[Float, Float, Float]:
+    """left - right of a comparison, its tolerance, and the larger of the sizes of both sides: float64 [P, M] each, NaN where unknown."""
+    with np.errstate(all="ignore"):
+        left, right = _number(atom.left, at), _number(atom.right, at)
+        tolerance = np.zeros(()) if atom.tolerance is None else _number(atom.tolerance, at)
+        parts = left - right, tolerance, np.maximum(np.abs(left), np.abs(right))
+        apart, room, size = (np.broadcast_to(_finite(part), at.shape) for part in parts)
+        return apart, room, size
 
 
 def _truth(formula: Formula, at: Scope) -> Truth:
@@ -206,7 +217,7 @@ def _reduced(term: Reduce, members: Float, offsets: NDArray[np.int64]) -> Float:
         return count
     whole = np.diff(offsets) if not term.skip else count
     if term.op in ("sum", "mean"):
-        total = _totals(np.where(known, members, 0.0), offsets)
+        total = _added(np.where(known, members, 0.0), offsets)
         result = total if term.op == "sum" else total / count
     else:
         worst = np.inf if term.op == "min" else -np.inf
@@ -220,6 +231,15 @@ def _totals(members: Float, offsets: NDArray[np.int64]) -> Float:
     """The sum over each owner's members: float64 [P, owners]."""
     running = np.concatenate([np.zeros((members.shape[0], 1)), np.cumsum(members, axis=1)], axis=1)
     found: Float = running[:, offsets[1:]] - running[:, offsets[:-1]]
+    return found
+
+
+def _added(members: Float, offsets: NDArray[np.int64]) -> Float:
+    """The sum over each owner's members, added up in their order as the interpreter does: float64 [P, owners]."""
+    points, owners = members.shape[0], offsets.size - 1
+    owner = np.repeat(np.arange(owners), np.diff(offsets))
+    place = (np.arange(points)[:, None] * owners + owner).ravel()
+    found: Float = np.bincount(place, weights=members.ravel(), minlength=points * owners).astype(np.float64).reshape(points, owners)
     return found
 
 

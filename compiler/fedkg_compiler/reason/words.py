@@ -40,7 +40,7 @@ from fedkg.pack import (
     Term,
     Until,
 )
-from fedkg.pack.text import duration_text
+from fedkg.pack.text import asked_truth, duration_text
 from fedkg.pack.walk import ROWS, everywhere
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
@@ -127,6 +127,10 @@ class _Speaker:
                 parts = [member.constant(formula.arg) for member in self.members(formula.members)]
                 wanted = len(parts) if formula.count is None else self.number(formula.count)
                 return None if None in parts else parts.count(True) >= wanted
+            case And() | Or():
+                truths = [self.constant(arg) for arg in formula.args]
+                decides = isinstance(formula, Or)
+                return decides if decides in truths else None if None in truths else not decides
             case _:
                 return None
 
@@ -170,10 +174,19 @@ class _Speaker:
             return self.formula(arg).replace(" is ", " is not ", 1)
         if isinstance(arg, Known):
             return f"{self.slot(arg.slot)} is not known"
+        if isinstance(arg, And) and len(arg.args) == 2 and self._earlier(arg.args[0]):
+            return f"not ({self.formula(arg.args[1], outer=True)})"
         return f"not ({self.formula(arg, outer=True)})"
 
+    def _earlier(self, formula: Formula) -> bool:
+        """Whether a formula says no more than that there is an earlier step, as `only after` does."""
+        return isinstance(formula, Temporal) and formula.op == "once" and self.constant(formula.arg) is True
+
     def _compare(self, atom: Compare) -> str:
-        left, right, way = atom.left, atom.right, 0
+        asked = asked_truth(atom, self.number)
+        if asked is not None and self.pack.manifest.contract.columns[int(self.readers.slots[self.row, asked[0]])].type == "boolean":
+            return f"{self.slot(asked[0])} is {'true' if asked[1] else 'false'}"
+        left, right, way = self._without_nothing(atom.left), self._without_nothing(atom.right), 0
         if _fixed(left) and not _fixed(right):
             left, right, way = right, left, 1
         if _counts(left) and isinstance(right, Param) and atom.tolerance is None:
@@ -260,7 +273,10 @@ class _Speaker:
             case Param():
                 return plain_number(self.number(term.index)) + (f" {unit}" if unit else "")
             case Sum():
-                first, *rest = term.args
+                plain = self._without_nothing(term)
+                if not isinstance(plain, Sum):
+                    return self.term(plain, unit, around)
+                first, *rest = plain.args
                 added = " ".join(self._added(arg) for arg in rest)
                 return _within(f"{self.term(first)} {added}", LOOSE, around)
             case Product():
@@ -279,9 +295,25 @@ class _Speaker:
                 parts = [self.formula(term.condition, outer=True), self.term(term.then), self.term(term.otherwise)]
                 return f"({parts[1]} where {parts[0]}, else {parts[2]})"
             case Coalesce():
-                return f"the first known of ({', '.join(self.term(arg) for arg in term.args)})"
+                args = [arg for arg in term.args if not self._never_known(arg)] or term.args
+                return self.term(args[0], unit, around) if len(args) == 1 else f"the first known of ({', '.join(map(self.term, args))})"
             case _:
                 assert_never(term)
+
+    def _without_nothing(self, term: Term) -> Term:
+        """A sum without the sums and counts of no members, which are 0."""
+        if not isinstance(term, Sum):
+            return term
+        kept = tuple(
+            arg for arg in term.args if not (isinstance(arg, Reduce) and arg.op in ("sum", "count") and not self.members(arg.members))
+        )
+        return Sum(args=kept) if len(kept) > 1 else (kept or term.args)[0]
+
+    def _never_known(self, term: Term) -> bool:
+        """Whether a term is the least, the greatest or the mean of no members, or made of such."""
+        if isinstance(term, Call):
+            return any(self._never_known(arg) for arg in term.args)
+        return isinstance(term, Reduce) and term.op in ("min", "max", "mean") and not self.members(term.members)
 
     def _added(self, term: Term) -> str:
         """A further summand with its sign."""
@@ -290,7 +322,12 @@ class _Speaker:
     def _reduce(self, term: Reduce) -> str:
         if _counts(term):
             return f"the number that hold of ({_some(self._conditions(term), '; ')})"
-        texts = [member.term(term.arg) for member in self.members(term.members)]
+        arg = term.arg
+        if isinstance(arg, Choose) and isinstance(arg.otherwise, Quotient) and _fixed(arg.otherwise):  # left out where it does not hold
+            members = self.members(term.members)
+            texts = [f"{member.term(arg.then)} where {member.formula(arg.condition, outer=True)}" for member in members]
+        else:
+            texts = [member.term(arg) for member in self.members(term.members)]
         what = {"sum": "the sum", "mean": "the mean", "min": "the least", "max": "the greatest", "count": "the number"}[term.op]
         return f"{what} of ({_some(texts, ', ')})" if texts else f"{what} of nothing"
 

@@ -79,6 +79,11 @@ def test_two_windows_imply_one_across_them() -> None:
     assert [(one.kind, one.rules[0]) for one in reason(pack)] == [("redundant", "two"), ("redundant", "three")]
 
 
-def test_what_neither_windows_nor_steps_show_is_said() -> None:
+def test_a_trace_shows_that_rules_do_not_follow() -> None:
     rules = "if a > 5 then eventually [0, 2 h] b >= 4", "if a > 6 and b < 4 then a >= 3 until [0, 3 h] b >= 3"
+    assert said(*rules) == []
+
+
+def test_what_neither_windows_nor_steps_nor_traces_show_is_said() -> None:
+    rules = "if sin(a) > 0.5 then eventually [0, 2 h] b >= 4", "if a > 6 and b < 4 then a >= 3 until [0, 3 h] sin(b) >= 0.3"
     assert [kind for kind, _ in said(*rules)] == ["undecided"]

@@ -232,14 +232,16 @@ def test_what_is_unknown_does_not_always_hold(rule: str, detail: str) -> None:
     assert told == ({"satisfied", "unknown"} if detail else {"satisfied"})
 
 
-def test_no_proof_is_offered_that_the_interpreter_could_not_replay() -> None:
+def test_a_conflict_over_steps_has_proofs_that_the_interpreter_replays() -> None:
     rules = "rule a require torque <= 3 N.m\nrule b require eventually within 30 min torque >= 5 N.m\n"
     pack, (one,) = verdicts(rules, STEPS)
     assert one.kind == "conflict"
     without_a, without_b = one.keeps
-    assert without_a is None
+    assert without_a is not None
     assert without_b is not None
-    assert replay(pack, one.rows[0].bank, one.rows[0].row, without_b.matrix(pack.manifest.contract), 0) == "satisfied"
+    for witness, kept in ((without_a, 1), (without_b, 0)):
+        values = witness.matrix(pack.manifest.contract)
+        assert replay(pack, one.rows[kept].bank, one.rows[kept].row, values, witness.now) == "satisfied"
 
 
 SHAPES = """\
