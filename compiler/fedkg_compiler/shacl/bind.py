@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -11,7 +9,6 @@ from pathlib import PurePath
 from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg.nearest import did_you_mean
 from fedkg.pack import Placement, RuleRecord, Source
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.places import Sources
@@ -22,15 +19,18 @@ from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.decide import Finding, NotDecided, component_iri, decide
 from fedkg_compiler.shacl.either import either
 from fedkg_compiler.shacl.focus import Focus, TargetQueries, focus_nodes
+from fedkg_compiler.shacl.guards import conjuncts, required
 from fedkg_compiler.shacl.logic import Expr, Has, Refused, guarded, negate
-from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows, conjuncts, required
-from fedkg_compiler.shacl.model import SHAPE_VALUED, Constraint, Shape, ShapesFile, path_text
+from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows
+from fedkg_compiler.shacl.model import PAIRS, Constraint, Shape, ShapesFile, path_text
 from fedkg_compiler.shacl.observe import Observer, Row
-from fedkg_compiler.shacl.parameters import KNOWN, SPACE
 from fedkg_compiler.shacl.partial import Partial
+from fedkg_compiler.shacl.placing import place_inner
 from fedkg_compiler.shacl.queries import conditional
-from fedkg_compiler.shacl.wording import focus_term, rdf_term, said_of, shape_name, shape_path
+from fedkg_compiler.shacl.wording import focus_term, part_name, rdf_term, said_of, shape_name, shape_path
+from fedkg_compiler.shacl.words import Words
 from fedkg_compiler.sparql.frames import Answer
+from fedkg_compiler.sparql.numbers import mixed
 from fedkg_compiler.sparql.shape import SparqlProblem
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
@@ -62,6 +62,9 @@ class ShapesBinder:
         self.observer = Observer(sources, self.data, shapes)
         self.partial = Partial(shapes, self.data, self.observer)
         self.writer = Writer(sources, self._span(1))
+        self.words = Words(shapes, sources, self.data, self.observer, self.partial.queries)
+        self.told: set[Node] = set()
+        self.unsound: list[tuple[Shape, Constraint]] = []
         self.file = PurePath(shapes.name).name
         self.taken = {part.rule.name for part in outcome.rows}
         self.placed: dict[tuple[Node, Constraint], Placement] = {}
@@ -73,12 +76,19 @@ class ShapesBinder:
             self._error(
                 "FKG311", self._span(self.shapes.lines.get(node, 1)), f"this shape cannot be read: {sentence}", "mend it as SHACL has it"
             )
-        self._tell_unknown()
+        self.outcome.placements += self.words.tell_unknown(self.file)
+        self.words.tell_values()
+        for (shape, constraint), placement in self.words.tell_lost(self.file).items():
+            self.unsound.append((shape, constraint))
+            self.placed[shape.node, constraint] = placement
+        self.told |= self.words.tell()
         for shape in self.shapes.targeted():
             if not shape.deactivated:
                 self._gather(shape, shape, self._foci(shape), "", set())
         static = []
         for part in self.parts.values():
+            if (part.shape, part.constraint) in self.unsound or self._is_unsound(part):
+                continue
             if part.constraint.name == "js":
                 self._refuse(part, "constraints in JavaScript are not run")
             elif self.partial.touches(part.shape, part.constraint) or any(focus.given or focus.unless for focus in part.foci):
@@ -90,21 +100,9 @@ class ShapesBinder:
             else:
                 static.append(part)
         self._decide(static)
-        self._place_the_rest()
+        place_inner(self.shapes, self.placed, self.file)
         self.outcome.placements += self.placed.values()
         self.outcome.sources.append(Source(name=self.file, kind="shapes", sha256=self.shapes.sha256))
-
-    def _tell_unknown(self) -> None:
-        """Say which properties of shapes SHACL does not have: what they were meant to ask for is not checked."""
-        for shape in self.shapes.shapes.values():
-            for name in sorted({str(one)[len(SPACE) :] for one in self.shapes.graph.predicates(shape.node) if str(one).startswith(SPACE)}):
-                if name not in KNOWN:
-                    path = "" if shape.path is None else path_text(shape.path)
-                    part = ".".join(word for word in (shape.name or f"shape_{shape.line}", path, name) if word)
-                    self.outcome.placements.append(Placement(source=self.file, part=part, where="refused", reason="SHACL has no such word"))
-                    message = f"{part} is not checked: SHACL has no `sh:{name}`"
-                    place = self._span(*self.shapes.place(shape.line, name))
-                    self.sources.problems.warning("FKG312", place, message, did_you_mean(name, sorted(KNOWN)))
 
     # focus nodes
 
@@ -114,6 +112,8 @@ class ShapesBinder:
         for sentence in wrong:
             message = f"the target of {shape_name(shape)} {sentence}"
             self._error("FKG314", self._span(shape.line), message, "give it a sh:select that binds ?this, and is SPARQL")
+        if not found and self.words.tell_class(shape):
+            self.told.add(shape.node)
         return found
 
     def _gather(self, root: Shape, shape: Shape, foci: list[Focus], name: str, above: set[Node]) -> None:
@@ -130,7 +130,7 @@ class ShapesBinder:
                     self._gather(root, inner, self._inner(shape, foci, inner), name, above | {shape.node})
                 continue
             part = self.parts.setdefault(
-                (shape.node, constraint, root.node), _Part(root, shape, constraint, self._part_name(root, name, constraint))
+                (shape.node, constraint, root.node), _Part(root, shape, constraint, part_name(root, name, constraint.name))
             )
             part.foci += [focus for focus in foci if focus not in part.foci] if len(part.foci) else foci
 
@@ -171,11 +171,7 @@ class ShapesBinder:
                     rows += found.rows
                     terms |= dict.fromkeys(found.violations)
         except (Refused, SparqlProblem) as problem:
-            if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
-                self._place(part, "refused", reason=str(problem))
-                self._error("FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help)
-            else:
-                self._refuse(part, str(problem), problem.help if isinstance(problem, SparqlProblem) else "")
+            self._not_asked(part, problem)
             return
         if terms:
             self._violated(part, [Finding(part.shape.node, "", rdf_term(term), None, None, "") for term in terms], len(terms))
@@ -183,6 +179,26 @@ class ShapesBinder:
         conforms = None if rows and not terms else not terms
         reason = "" if rows else "the graph alone violates it" if terms else "no focus node has a solution of its static part"
         self._place(part, "rows" if rows else "graph", rule=record.name if rows else "", reason=reason, conforms=conforms)
+
+    def _is_unsound(self, part: _Part) -> bool:
+        """Whether a part's query is none that SHACL has; then it is said, and pySHACL does not see it."""
+        if not part.constraint.is_query:
+            return False
+        try:
+            self.partial.queries.check(part.shape, part.constraint)
+        except (Refused, SparqlProblem) as problem:
+            self._not_asked(part, problem)
+            self.unsound.append((part.shape, part.constraint))
+            return True
+        return False
+
+    def _not_asked(self, part: _Part, problem: Refused | SparqlProblem) -> None:
+        if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
+            self._place(part, "refused", reason=str(problem))
+            span = self._component_span(part)
+            self._error("FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help)
+        else:
+            self._refuse(part, str(problem), problem.help if isinstance(problem, SparqlProblem) else "")
 
     def _together(self, foci: Sequence[Focus]) -> list[list[Focus]]:
         """Focus nodes that a query can be asked for at once: those that are ones whatever the table says, and each of the others."""
@@ -194,6 +210,7 @@ class ShapesBinder:
         always: list[Focus] = []
         never: list[Focus] = []
         trivial = bool(part.foci)
+        self.writer.bare.clear()
         try:
             for focus in part.foci:
                 for expr in self._conditions(part, focus):
@@ -207,6 +224,9 @@ class ShapesBinder:
         except Refused as refused:
             self._refuse(part, str(refused))
             return
+        for said, advice in () if part.constraint.name in PAIRS else map(mixed, self.writer.bare.items()):
+            if said:
+                self.sources.problems.warning("FKG324", self._component_span(part), f"{part.name}: {said}", advice)
         if always:
             self._violated(part, [Finding(part.shape.node, "", focus_term(focus), None, None, "") for focus in always], len(always))
         if record is not None:
@@ -241,8 +261,11 @@ class ShapesBinder:
 
     def _no_focus(self, part: _Part) -> None:
         self._place(part, "graph", conforms=True, reason="no focus node")
+        if part.root.node in self.told:
+            return
         kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
         hint = f"say what the table's rows are: `rows are <{kinds[0]}>`" if kinds else "check the shape's target"
+        hint = " If not, ".join(filter(None, (self.words.near_class(part.root), hint)))
         message = f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which the table has, but nothing is a focus node of it"
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
@@ -284,7 +307,7 @@ class ShapesBinder:
             for part in static:
                 self._place(part, "graph", conforms=True, reason="no focus node")
             return
-        left_out = [
+        left_out = self.unsound + [
             (shape, constraint)
             for shape in self.shapes.shapes.values()
             for constraint in shape.constraints
@@ -293,9 +316,12 @@ class ShapesBinder:
         live = {part.root.node for part in static if part.foci}
         skipped = [shape.node for shape in self.shapes.targeted() if shape.node not in live]
         try:
-            findings = decide(self.shapes, left_out, skipped, self.graph)
+            findings = decide(self.shapes, left_out, skipped, self.graph, self.partial.queries.known)
         except NotDecided as error:
-            self._error("FKG316", self._span(1), f"the shapes of {self.file} cannot be decided: {error}", "mend the shape that this names")
+            line = 1 if error.shape is None else error.shape.line
+            if not self.shapes.problems:  # else it stumbles over what has been said
+                message = f"the shapes of {self.file} cannot be decided: {error}"
+                self._error("FKG316", self._span(line), message, "mend the shape that this names")
             for part in static:
                 self._place(part, "refused", reason=str(error))
             return
@@ -343,38 +369,8 @@ class ShapesBinder:
 
     def _refuse(self, part: _Part, reason: str, help: str = "") -> None:
         self._place(part, "refused", reason=reason)
-        self.sources.problems.warning("FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help)
-
-    def _place_the_rest(self) -> None:
-        """Components inside others share the place of the nearest of those; what nothing reaches is off."""
-        inside: dict[Node, tuple[Placement, str]] = {}
-        waiting = deque((constraint, placement) for (_, constraint), placement in self.placed.items())
-        while waiting:
-            constraint, placement = waiting.popleft()
-            for node in constraint.values if constraint.name in SHAPE_VALUED else ():
-                inner = self.shapes.shapes.get(node)
-                if inner is None or node in inside:
-                    continue
-                inside[node] = (placement, constraint.name)
-                waiting += [(item, placement) for item in inner.constraints]
-        for shape in self.shapes.shapes.values():
-            for constraint in shape.constraints:
-                key = shape.node, constraint
-                if key in self.placed or constraint.name == "property":
-                    continue
-                name = self._part_name(shape, "" if shape.path is None else path_text(shape.path), constraint)
-                if shape.node in inside:
-                    outer, word = inside[shape.node]
-                    reason = f"part of {outer.part}" if outer.part.endswith(word) else f"part of sh:{word} in {outer.part}"
-                    self.placed[key] = outer.model_copy(update={"part": name, "reason": reason})
-                    continue
-                off = "the shape is deactivated" if shape.deactivated else "it is deactivated" if constraint.deactivated else ""
-                reason = off or "no target leads to it"
-                self.placed[key] = Placement(source=self.file, part=name, where="off", reason=reason)
-
-    def _part_name(self, root: Shape, path: str, constraint: Constraint) -> str:
-        head = root.name or f"shape_{root.line}"
-        return ".".join(part for part in (re.sub(r"\s+", "_", head), path, constraint.name) if part)
+        if part.shape.node not in self.told:
+            self.sources.problems.warning("FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help)
 
     # spans
 

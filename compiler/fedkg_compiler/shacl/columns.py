@@ -21,7 +21,7 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.standard import FKG, RDF, RDFS
 from fedkg_compiler.ontology.terms import local_name
-from fedkg_compiler.shacl.observe import BLANK, NUMBERS, RESOURCE, TEXTS, WHOLE
+from fedkg_compiler.shacl.observe import BLANK, DATATYPE_HEADER, NUMBERS, RESOURCE, TEXTS, WHOLE
 
 FOCUS = "focus node"
 """The header of the column with the rows' IRIs."""
@@ -226,12 +226,16 @@ def _take(quad: ox.Quad, found: Subjects) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassTable:
-    """The members of one class as a table, and Turtle that tells which property stands in which column."""
+    """The members of one class as a table, and Turtle that tells which property stands in which column.
+
+    Attributes:
+        left_out: properties without columns, each with the first subject that has the most values of it.
+    """
 
     kind: str
     table: Table
     turtle: str
-    left_out: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
 
 
 def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str, *, categories: bool = False) -> ClassTable:
@@ -245,21 +249,22 @@ def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str, 
     names = list(found.names)
     columns: Columns = {FOCUS: [names[i] for i in rows.tolist()]}
     turtle: list[str] = []
-    left_out: list[str] = []
+    left_out: list[tuple[str, str]] = []
     taken = {FOCUS}
     for iri, values in found.values.items():
         header = local_name(iri) if local_name(iri) not in taken else iri
         taken.add(header)
         added = _columns(values, place, rows.size, header)
-        if added is None:
-            left_out.append(iri)
+        if isinstance(added, int):
+            left_out.append((iri, names[int(rows[added])]))
+            turtle.append(f"<{iri}> a <{RDF}Property> .\n")
             continue
         headers, datatype, told = added
         columns |= headers
         shown = ", ".join(_quoted(one) for one in headers if one not in told)
         turtle.append(f"<{iri}> <{FKG}column> {shown} .\n")
         if told:
-            turtle.append(f"<{iri}> <{FKG}datatypeColumn> {_quoted(told[0])} .\n")
+            turtle.append(f"<{iri}> <{FKG}datatypeColumn> {', '.join(map(_quoted, told))} .\n")
         if datatype:
             turtle.append(f"<{iri}> <{FKG}datatype> <{datatype}> .\n")
         if categories:
@@ -273,7 +278,7 @@ def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str, 
         at = place[np.array(sorted(subjects), dtype=np.int64)]
         columns[header] = np.where(np.isin(np.arange(rows.size), at), 1.0, np.nan)
         turtle.append(f"<{iri}> <{FKG}column> {_quoted(header)} .\n")
-    table = Table.of(name, columns)
+    table = Table.of(name, columns, subject=FOCUS)
     return ClassTable(kind=kind, table=table, turtle="".join(turtle), left_out=tuple(left_out))
 
 
@@ -296,8 +301,8 @@ def _categories(iri: str, values: _Values, place: NDArray[np.int64], found: Subj
 Columns = dict[str, Sequence[str] | NDArray[np.float64]]
 
 
-def _columns(values: _Values, place: NDArray[np.int64], rows: int, header: str) -> tuple[Columns, str, list[str]] | None:
-    """The columns of one property, its datatype where all values share it, and else the column that tells it; None: too many values."""
+def _columns(values: _Values, place: NDArray[np.int64], rows: int, header: str) -> tuple[Columns, str, list[str]] | int:
+    """The columns of one property, its datatype where all share it, else the columns that tell it; a row with too many values instead."""
     at = place[np.frombuffer(values.rows, dtype=np.int64)] if len(values.rows) else np.empty(0, dtype=np.int64)
     numbers = np.frombuffer(values.numbers, dtype=np.float64) if len(values.numbers) else np.empty(0)
     at, numbers = at[at >= 0], numbers[at >= 0]
@@ -324,33 +329,34 @@ _Told = tuple[str, str, float]
 
 def _several(
     by_row: dict[int, set[_Told]], kinds: set[str], column: NDArray[np.float64], header: str, usual: str
-) -> tuple[Columns, str, list[str]] | None:
-    """The columns of a property where some rows (`by_row`) have several values, or such as are no number of the `usual` datatype."""
-    most = max(len(found) for found in by_row.values())
-    if most > MOST_VALUES or (most > 1 and len(kinds) > 1):
-        return None
+) -> tuple[Columns, str, list[str]] | int:
+    """The columns of a property where some rows (`by_row`) have several values, or such as are no number of the `usual` datatype.
+
+    Values of several datatypes have a column with their datatype each. A row with too many values is returned instead.
+    """
+    fullest = max(by_row, key=lambda row: (len(by_row[row]), -row))
+    if len(by_row[fullest]) > MOST_VALUES:
+        return fullest
     ordered = {row: sorted(found) for row, found in by_row.items()}
-    rows = column.size
+    rows, known = column.size, (~np.isnan(column)).tolist()
     columns: Columns = {}
-    for i in range(most):
+    told: list[str] = []
+    for i in range(len(ordered[fullest])):
         name = header if i == 0 else f"{header} ({i + 1})"
+        at = {row: found[i] for row, found in ordered.items() if len(found) > i}
         if kinds & NUMBERS:
             numbers = column.copy() if i == 0 else np.full(rows, np.nan)
-            for row, found in ordered.items():
-                numbers[row] = found[i][2] if len(found) > i else np.nan
+            numbers[list(ordered)] = [at[row][2] if row in at else np.nan for row in ordered]
             columns[name] = numbers
         else:
-            texts = [""] * rows
-            for row, found in ordered.items():
-                texts[row] = found[i][1] if len(found) > i else ""
-            columns[name] = texts
-    if len(kinds) == 1:
-        return columns, kinds.pop(), []
-    told = [usual if known else "" for known in (~np.isnan(column)).tolist()]
-    for row, found in ordered.items():
-        told[row] = found[0][0]
-    columns[f"{header} (datatype)"] = told
-    return columns, "" if kinds & NUMBERS else TEXTS, [f"{header} (datatype)"]
+            columns[name] = [at[row][1] if row in at else "" for row in range(rows)]
+        if len(kinds) > 1:
+            plain = usual if i == 0 else ""
+            told.append(f"{name}{DATATYPE_HEADER}")
+            columns[told[-1]] = [at[row][0] if row in at else plain if known[row] else "" for row in range(rows)]
+    if not told:
+        return columns, next(iter(kinds)), []
+    return columns, "" if kinds & NUMBERS else TEXTS, told
 
 
 def _read(term: ox.NamedNode | ox.BlankNode | ox.Literal) -> tuple[float, str, str]:

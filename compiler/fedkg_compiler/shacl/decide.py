@@ -37,8 +37,9 @@ class Finding:
 class _Still(Graph):
     """A view of the store whose size is counted once: pySHACL asks for it with every result."""
 
-    def __init__(self, data: Graph) -> None:
+    def __init__(self, data: Graph, prefixes: Mapping[str, str]) -> None:
         super().__init__(store=data.store, identifier=data.identifier)
+        self._known = {**prefixes, **{prefix: str(iri) for prefix, iri in data.namespaces()}}
         self._size = len(data)
         self._prepared: dict[str, Query] = {}
 
@@ -55,6 +56,7 @@ class _Still(Graph):
         where that makes no difference, and rdflib's engine, which is much slower, elsewhere.
         """
         text, bound = str(query_object), initBindings or {}
+        initNs = initNs or self._known  # noqa: N806
         flat = text.count("{") == 1 and re.search(r"\bAS\b", text, re.IGNORECASE) is None
         if not bound or flat:
             try:
@@ -62,12 +64,21 @@ class _Still(Graph):
             except RuntimeError:  # it has no such variable in its patterns
                 pass
         if text not in self._prepared:
-            self._prepared[text] = prepareQuery(text, initNs=initNs or dict(self.namespaces()))
+            self._prepared[text] = prepareQuery(text, initNs=initNs)
         return super().query(self._prepared[text], processor, result, initNs, bound, use_store_provided=False, **options)
 
 
 class NotDecided(Exception):
-    """pySHACL cannot validate with these shapes; the sentence is its own."""
+    """pySHACL cannot validate with these shapes; the sentence is its own, `shape` the first one that it names, None for none."""
+
+    def __init__(self, sentence: str, names: Mapping[BNode, URIRef], shapes: ShapesFile) -> None:
+        self.shape: Shape | None = None
+        for node, name in names.items():
+            pattern = re.compile(rf"{re.escape(name)}(?!\d)")
+            if pattern.search(sentence):
+                self.shape = self.shape or shapes.shapes[node]
+                sentence = pattern.sub(self.shape.name or "a shape", sentence)
+        super().__init__(sentence)
 
 
 def component_iri(constraint: Constraint) -> str:
@@ -79,11 +90,14 @@ def component_iri(constraint: Constraint) -> str:
     return f"{constraint.name[0].upper()}{constraint.name[1:]}ConstraintComponent"
 
 
-def decide(shapes: ShapesFile, left_out: Iterable[tuple[Shape, Constraint]], skipped: Iterable[Node], data: Graph) -> list[Finding]:
+def decide(
+    shapes: ShapesFile, left_out: Iterable[tuple[Shape, Constraint]], skipped: Iterable[Node], data: Graph, prefixes: Mapping[str, str]
+) -> list[Finding]:
     """What the graph violates.
 
     Args:
         left_out: the components that are decided elsewhere. skipped: targeted shapes of which nothing is left, whose targets are dropped.
+        prefixes: those of queries that do not say them.
 
     Raises:
         NotDecided: pySHACL refuses the shapes.
@@ -95,13 +109,13 @@ def decide(shapes: ShapesFile, left_out: Iterable[tuple[Shape, Constraint]], ski
     from pyshacl.errors import ConstraintLoadError, ReportableRuntimeError, RuleLoadError, ShapeLoadError, ValidationFailure
 
     try:
-        _, report, _ = validate(_Still(data), shacl_graph=graph, inference="none", advanced=True, inplace=True, meta_shacl=False)
+        _, report, _ = validate(_Still(data, prefixes), shacl_graph=graph, inference="none", advanced=True, inplace=True, meta_shacl=False)
     except (ConstraintLoadError, ReportableRuntimeError, RuleLoadError, ShapeLoadError, ValidationFailure) as error:
-        raise NotDecided(str(getattr(error, "message", error)).strip().split("\n")[0]) from error
-    except Exception as error:  # rdflib raises `Exception` itself for a prefix; what pySHACL stumbles over is told with its name
-        raise NotDecided(f"{type(error).__name__}: {error}".strip().split("\n")[0]) from error
+        raise NotDecided(str(getattr(error, "message", error)).strip().split("\n")[0], names, shapes) from error
+    except Exception as error:  # rdflib's parser raises `Exception` itself, pySHACL what it stumbles over in a user's shapes
+        raise NotDecided(f"{type(error).__name__}: {error}".strip().split("\n")[0], names, shapes) from error
     if not isinstance(report, Graph):
-        raise NotDecided(str(getattr(report, "message", report)).strip().split("\n")[0])
+        raise NotDecided(str(getattr(report, "message", report)).strip().split("\n")[0], names, shapes)
     return sorted(
         _findings(report, back), key=lambda item: tuple(str(part) for part in (item.focus, item.component, item.value, item.message))
     )

@@ -6,21 +6,16 @@ Letters: R rows of the one, S of the other.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from fedkg.pack import Or, RuleRecord
-from fedkg.pack.node import Node
+from fedkg.pack import Formula, Or, RuleRecord
+from fedkg.pack.walk import ROWS, Renumbering, renumbered
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.shacl.logic import Refused
 from fedkg_compiler.sparql.compact import compact
 from fedkg_compiler.sparql.rows import take_rows
-
-_SLOTS = {"slot": "index", "category_is": "slot", "known": "slot"}
-_PARAMS = {"param": "index", "compare": "scale", "category_is": "param", "at_least": "count"}
-"""Where a kind of node has the number of a slot or parameter."""
 
 
 def either(one: BoundRows, other: BoundRows, record: RuleRecord) -> BoundRows:
@@ -36,7 +31,7 @@ def either(one: BoundRows, other: BoundRows, record: RuleRecord) -> BoundRows:
     parts = []
     for bound, at in ((one, left), (other, right)):
         taken = take_rows(bound.rows, at.astype(np.int64))
-        parts.append(_shifted(bound.formula, shifts, inside=False))
+        parts.append(_shifted(bound.formula, *shifts))
         _append(taken, rows, shifts[2])
         shifts = len(rows.slots), len(rows.params), len(rows.members)
     keys = []
@@ -60,19 +55,11 @@ def _append(taken: Rows, rows: Rows, shift: int) -> None:
         inner.slots, inner.params = table.rows.slots, table.rows.params
 
 
-def _shifted(node: Any, shifts: tuple[int, int, int], *, inside: bool) -> Any:  # Any: a node, a tuple, a value
+def _shifted(formula: Formula, slots: int, params: int, tables: int) -> Formula:
     """A formula with its numbers moved; what stands inside a set of members has numbers of its own."""
-    if isinstance(node, tuple):
-        return tuple(_shifted(item, shifts, inside=inside) for item in node)
-    if not isinstance(node, Node):
-        return node
-    kind, changed = getattr(node, "kind", ""), dict[str, Any]()
-    for name in type(node).model_fields:
-        value = getattr(node, name)
-        if name == "members":
-            changed[name] = value + shifts[2]
-        elif value is not None and not inside and name in (_SLOTS.get(kind), _PARAMS.get(kind)):
-            changed[name] = value + shifts[0 if name == _SLOTS.get(kind) else 1]
-        elif isinstance(value, Node | tuple):
-            changed[name] = _shifted(value, shifts, inside=inside or (hasattr(node, "members") and name == "arg"))
-    return node.model_copy(update=changed)
+    new = Renumbering(
+        slot=lambda table, old: old + slots if table == ROWS else old,
+        param=lambda table, old: old + params if table == ROWS else old,
+        members=lambda old: old + tables,
+    )
+    return renumbered(formula, new)

@@ -84,11 +84,13 @@ def focus_nodes(shape: Shape, data: Data, observer: Observer, asked: TargetQueri
 
 
 def _observed(target: Target, data: Data, observer: Observer) -> list[Focus]:
-    """Those for which the table counts: table rows, and subjects of an observed property where it has a value."""
+    """Those for which the table counts: table rows, and subjects and values of an observed property where it has one."""
     rows = observer.sources.names.rows_class
     if target.kind == "class":
         return [Focus(ROW, ROW)] if rows is not None and target.value in data.superclasses(URIRef(rows)) else []
-    if target.kind != "subjects" or not isinstance(target.value, URIRef) or not observer.is_observed(target.value):
+    if target.kind not in ("subjects", "objects") or not isinstance(target.value, URIRef) or not observer.is_observed(target.value):
         return []
     subjects: list[Node | Row] = [*observer.keyed(), *([ROW] if rows is not None else [])]
+    if target.kind == "objects":
+        return [Focus(node, value, (value,)) for node in subjects for value in observer.values(target.value, node)]
     return [Focus(node, node, values[:1]) for node in subjects if (values := observer.values(target.value, node))]

@@ -35,26 +35,8 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.passes.scales import set_scales
-from fedkg_compiler.shacl.logic import (
-    All,
-    Any,
-    Beside,
-    Expr,
-    Guarded,
-    Has,
-    Is,
-    Least,
-    Neg,
-    Number,
-    Observed,
-    Refused,
-    Whole,
-    every,
-    given,
-    guarded,
-    negate,
-    some,
-)
+from fedkg_compiler.shacl.guards import NumberKnown
+from fedkg_compiler.shacl.logic import All, Any, Beside, Expr, Guarded, Has, Is, Least, Neg, Number, Observed, Refused, Whole
 
 Code = tuple[object, ...]
 """A formula without its columns and numbers, as nested tuples: equal codes are one skeleton."""
@@ -91,98 +73,13 @@ class Piece:
     unit: str
 
 
-def conjuncts(expr: Expr) -> Iterator[Expr]:
-    """What must hold on its own, guards pulled inside; a constant is itself."""
-    match expr:
-        case All():
-            for arg in expr.args:
-                yield from conjuncts(arg)
-        case Guarded():
-            for arg in conjuncts(expr.arg):
-                if isinstance(arg, Guarded):
-                    values = tuple(dict.fromkeys((*expr.values, *arg.values)))
-                    yield Guarded(values, arg.arg)
-                else:
-                    yield arg if isinstance(arg, bool) else Guarded(expr.values, arg)
-        case _:
-            yield expr
-
-
-def required(expr: Expr) -> Expr:
-    """A conjunct as a formula that is violated exactly where SHACL says so: the guard goes where a missing value makes it unknown."""
-    if isinstance(expr, Guarded):
-        wanted = frozenset(expr.values)
-        inner = given(expr.arg, wanted)
-        if all(wanted <= read for read in _reads(inner)):
-            return _plain(inner)
-        return _plain(guarded(expr.values, inner))
-    return _plain(expr)
-
-
-def _reads(expr: Expr) -> Iterator[set[Observed]]:
-    """What each atom reads; an empty set for an atom that is known where its value is missing."""
-    match expr:
-        case bool():
-            return
-        case Has() | Least():
-            yield set()
-        case Beside():
-            sides = {side for side in (expr.left, expr.right) if isinstance(side, Observed)}
-            yield set() if any(side.datatypes is not None for side in sides) else sides
-        case Whole() | Is():
-            yield {expr.value} if expr.value.datatypes is None else set()
-        case Neg():
-            yield from _reads(expr.arg)
-        case All() | Any():
-            for arg in expr.args:
-                yield from _reads(arg)
-        case Guarded():
-            yield set()
-            yield from _reads(expr.arg)
-        case _:
-            assert_never(expr)
-
-
-def _plain(expr: Expr) -> Expr:
-    """The expression without guards: if a value is there, then ..."""
-    match expr:
-        case Guarded():
-            return some((*(negate(Has(value)) for value in expr.values), _certain(_plain(expr.arg))))
-        case Neg():
-            return negate(_plain(expr.arg))
-        case All():
-            return every(_plain(arg) for arg in expr.args)
-        case Any():
-            return some(_plain(arg) for arg in expr.args)
-        case Least():
-            return Least(expr.count, tuple(_plain(arg) for arg in expr.args))
-        case _:
-            return _certain(expr)
-
-
-def _certain(expr: Expr) -> Expr:
-    """A comparison with a value that may be no number fails there."""
-    if not isinstance(expr, Beside | Whole):
-        return expr
-    sides = (expr.left, expr.right) if isinstance(expr, Beside) else (expr.value,)
-    loose = [side for side in sides if isinstance(side, Observed) and side.datatypes is not None]
-    return every((*(_IsNumber(side) for side in loose), expr)) if loose else expr
-
-
-@dataclass(frozen=True, slots=True)
-class _NumberKnown(Has):
-    """The value is a number."""
-
-
-def _IsNumber(value: Observed) -> Expr:  # noqa: N802  reads as the atom it makes
-    return _NumberKnown(value)
-
-
 class Writer:
-    """Turns conjuncts into pieces; keeps the units that comparisons need."""
+    """Turns conjuncts into pieces; keeps the units that comparisons need, and those that bare numbers are taken in."""
 
     def __init__(self, sources: Sources, span: Span) -> None:
         self.sources, self.span = sources, span
+        self.bare: dict[float, dict[Unit, str]] = {}
+        """Bare numbers that were compared with a column, each with the units that they then had and the first column in each."""
 
     def piece(self, expr: Expr, entity: str) -> Piece:
         """One conjunct. Raises Refused where units or keys do not fit."""
@@ -200,7 +97,7 @@ class Writer:
         match expr:
             case bool():
                 raise AssertionError("a constant is no row")
-            case _NumberKnown():
+            case NumberKnown():
                 return ("known", draft.slot(expr.value.place.column, expr.value.place.role))
             case Has():
                 place = expr.value.datatypes or expr.value.place
@@ -269,6 +166,8 @@ class Writer:
             unit = told
             if stored is None:
                 self.sources.book.tell_unit([np.array([place.column])], told, self.span, self.sources.problems)
+        if unit is not None and not number.unit:
+            self.bare.setdefault(number.value, {}).setdefault(unit, self.sources.book.columns[place.column].name)
         if unit is None or stored is None:
             return number.value
         self._must_agree(unit, stored, value)

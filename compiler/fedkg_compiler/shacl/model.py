@@ -103,13 +103,17 @@ class Constraint:
 SHAPE_VALUED = frozenset({"and", "or", "xone", "not", "node", "property", "qualifiedMinCount", "qualifiedMaxCount"})
 """Components whose values are shapes."""
 
+PAIRS = ("equals", "disjoint", "lessThan", "lessThanOrEquals")
+"""Components whose value is a property, beside which the path's stands."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """A node shape (`path` None) or property shape.
 
     Attributes:
-        name: the local name of its IRI, or "". message, title: `sh:message` and `sh:name`, or "".
+        name: the local name of its IRI, or of that of the shape around it; else its label or `sh:name`, else "".
+        message, title: `sh:message` and `sh:name`, or "".
         kind, weight: `fkg:kind` and `fkg:weight`, which the pack keeps. line: where it stands in its file, 1 where that is not found.
     """
 
@@ -125,6 +129,9 @@ class Shape:
     kind: str = "other"
     weight: float = 1.0
     line: int = 1
+
+
+_PREFIX = re.compile(r"(?im)^\s*@?prefix\s+([\w.-]*):\s*<([^<>]*)>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,14 +151,25 @@ class ShapesFile:
     lines: Mapping[Node, int] = field(default_factory=dict)
     text: str = ""
 
-    def place(self, line: int, word: str) -> tuple[int, int, int]:
-        """Line, column and width of a SHACL word at or after a line, within a shape's length of it; else the line itself."""
+    def place(self, line: int, word: str, space: str = "") -> tuple[int, int, int]:
+        """Line, column and width of a name with this local name at or after a line, within a shape's length of it; else the line itself.
+
+        `space`: its namespace, where the file says prefixes for it and other names could end alike.
+        """
         rows = self.text.split("\n")
+        prefixes = [prefix for prefix, iri in _PREFIX.findall(self.text) if iri == space]
+        head = f"(?:{'|'.join(map(re.escape, prefixes))})" if prefixes else r"[\w.-]*"
+        name = re.compile(rf"(?<![\w.-]){head}:{re.escape(word)}(?![\w-])|<[^<>\s]*[/#:]{re.escape(word)}>")
         for number in range(line, min(line + 30, len(rows)) + 1):
-            found = re.search(rf"[\w.-]*:{word}\b", rows[number - 1])
+            found = name.search(rows[number - 1])
             if found:
                 return number, found.start() + 1, found.end() - found.start()
         return line, 1, 1
+
+    def written(self, place: tuple[int, int, int]) -> str:
+        """The text at a place."""
+        line, column, width = place
+        return self.text.split("\n")[line - 1][column - 1 : column - 1 + width]
 
     def targeted(self) -> Iterator[Shape]:
         """The shapes that say where they hold."""

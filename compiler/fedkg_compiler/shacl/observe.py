@@ -29,6 +29,9 @@ from fedkg_compiler.shacl.parameters import items
 KEY_COLUMN = URIRef(FKG + "keyColumn")
 COLUMN, DATATYPE, DATATYPES = URIRef(FKG + "column"), URIRef(FKG + "datatype"), URIRef(FKG + "datatypeColumn")
 CATEGORY, CATEGORY_OF = URIRef(FKG + "category"), URIRef(FKG + "categoryOf")
+DATATYPE_HEADER = " (datatype)"
+"""Ends the header of the column that tells the datatypes of another, where a property has several such columns."""
+
 PASSING = frozenset(
     URIRef(iri) for iri in (QUDT + "numericValue", QUDT + "value", SOSA + "hasSimpleResult", SOSA + "hasResult", SOSA + "madeObservation")
 )
@@ -178,16 +181,16 @@ class Observer:
 
     def _described(self, predicate: URIRef, signal: DeclaredSignal, place: Place) -> Observed:
         datatype = str(self.data.graph.value(predicate, DATATYPE) or "")
-        header = self.data.graph.value(predicate, DATATYPES)
+        header = self._datatypes_of(predicate, place)
         plain = signal.unit is None and place.stored is None and signal.span is None and signal.role == "input"
         told = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
         told = told or (predicate, CATEGORY, None) in self.data.graph
         is_text = plain and (told or (predicate not in self._numbers and not datatype and header is None))
         datatype = "" if header is not None else datatype
         datatypes = None
-        if isinstance(header, Literal):
-            book, texts = self.sources.book, str(header)
-            datatypes = Place(column=book.column(BookColumn(name=f"{signal.name} datatype", source=texts, type="category")))
+        if header is not None:
+            name = f"{self.sources.book.columns[place.column].name} datatype"
+            datatypes = Place(column=self.sources.book.column(BookColumn(name=name, source=header, type="category")))
         if not is_text:
             return Observed(property=str(predicate), place=place, datatype=datatype, datatypes=datatypes)
         entry = self.sources.book.columns[place.column]
@@ -200,6 +203,12 @@ class Observer:
     def compared(self, value: V) -> V | Observed:
         """A value as it is compared with another: a number, where nothing tells what stands in its column."""
         return self._untold.get(value, value) if isinstance(value, Observed) else value
+
+    def _datatypes_of(self, predicate: URIRef, place: Place) -> str | None:
+        """The header of the column that tells the datatypes of a property's values, or of those in one of its columns; None for none."""
+        headers = sorted(str(one) for one in self.data.graph.objects(predicate, DATATYPES))
+        own = f"{self.sources.book.columns[place.column].source}{DATATYPE_HEADER}"
+        return own if own in headers else headers[0] if len(headers) == 1 else None
 
     def _column_place(self, header: str, name: str, unit_text: str) -> Place | None:
         unit = parse_unit(unit_text) if unit_text else None

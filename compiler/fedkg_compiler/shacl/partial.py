@@ -19,6 +19,7 @@ from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.logic import MOST, Expr, Has, Observed, Refused, at_least, every, exactly_one, guarded, negate, some
 from fedkg_compiler.shacl.model import (
+    PAIRS,
     Alternative,
     Constraint,
     Inverse,
@@ -56,7 +57,7 @@ class Partial:
         """Whether a component of a shape speaks of anything that stands in the table, itself or through the shapes it refers to."""
         if shape.path is not None and self._path_touches(shape.path):
             return True
-        if constraint.name in ("equals", "disjoint", "lessThan", "lessThanOrEquals"):
+        if constraint.name in PAIRS:
             return isinstance(constraint.values[0], URIRef) and self.observer.is_observed(constraint.values[0])
         if constraint.name == "closed":
             return bool(self.observer.properties())

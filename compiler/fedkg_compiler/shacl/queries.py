@@ -27,7 +27,8 @@ from fedkg_compiler.shacl.read import SH, declared_prefixes
 from fedkg_compiler.sparql.parser import parse_query
 from fedkg_compiler.sparql.prebound import ROW, BoundQuery, bind_query
 from fedkg_compiler.sparql.scope import projected
-from fedkg_compiler.sparql.tree import Bind, Const, Elsewhere, Minus, Predicate, SubSelect, Triple, Values, Var, walk
+from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.sparql.tree import Bind, Const, Elsewhere, Minus, Predicate, Query, SubSelect, Triple, Values, Var, walk
 from fedkg_compiler.sparql.tree import Path as QueryPath
 
 _FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE or GRAPH"}
@@ -96,8 +97,51 @@ class Queries:
         words, prefixes = self._words(text, prefixes)
         if any(word.kind == "variable" and word.text in ("shapesGraph", "currentShape") for word in words):
             return True
-        names = (_iri(word, prefixes) for word in words if word.kind in ("iri", "pname"))
+        names = (iri_of(word, prefixes) for word in words if word.kind in ("iri", "pname"))
         return any(self.is_observed(URIRef(name)) for name in names if name)
+
+    def check(self, shape: Shape, constraint: Constraint) -> None:
+        """What SHACL asks of the query of a SPARQL constraint (section 5.1), before anything is bound; custom components are not looked at.
+
+        Raises:
+            Refused: it is no SELECT of ``$this``. SparqlProblem: it is no SPARQL, or has a prefix that nothing declares.
+        """
+        if constraint.custom:
+            return
+        found = asked(self.shapes, shape, constraint)
+        if found is None:
+            raise Refused("it has no `sh:select` with a query that finds violations")
+        if found.form == "ask":
+            raise Refused(
+                "sh:sparql has no `sh:ask`: give it a `sh:select` that finds violations, or make the ASK a validator of a component"
+            )
+        words, prefixes = self._words(found.text, found.prefixes)
+        for i, word in enumerate(words):
+            prefix = word.text.partition(":")[0]
+            if word.kind == "pname" and prefix not in prefixes:
+                advice = f"add `PREFIX {prefix}: <...>` to the query, or `sh:prefixes`"
+                raise SparqlProblem("FKG110", (i, i), f"the prefix `{prefix}:` is not known", advice)
+        if words and words[0].text.upper() == "SELECT" and not _selects_this(words):
+            raise Refused("its query does not select `$this`, the focus node that violates the shape")
+        if not self.is_table_read(found.text, found.prefixes):
+            from rdflib.plugins.sparql import prepareQuery
+
+            try:
+                prepareQuery(self._text(found, shape), initNs=prefixes)
+            except Exception as error:  # rdflib's parser raises `Exception` itself
+                raise SparqlProblem("FKG341", (0, 0), str(error).strip().split("\n")[0], "write it as SPARQL 1.1 has it") from error
+
+    def tree(self, shape: Shape, constraint: Constraint) -> tuple[Query, tuple[Token, ...], Mapping[str, str], frozenset[str]] | None:
+        """The query of a constraint with its words, its prefixes, and the variables that are bound beforehand; None where it has none."""
+        found = asked(self.shapes, shape, constraint)
+        if found is None:
+            return None
+        words, prefixes = self._words(found.text, found.prefixes)
+        before = {"this", "value", "PATH", "currentShape", "shapesGraph", *found.parameters}
+        try:
+            return parse_query(words), words, prefixes, frozenset(before)
+        except SparqlProblem:
+            return None
 
     def bind(self, shape: Shape, constraint: Constraint, focus: Iterable[Value], record: RuleRecord, where: Span) -> BoundQuery:
         """The violations of some focus nodes: rows, and what the graph alone tells.
@@ -149,7 +193,7 @@ class Queries:
         if not any(this):
             return
         for first in _first_steps(triple.predicate):
-            iri = "" if first is None else first.text[1:-1] or _iri(words[first.token], prefixes)
+            iri = "" if first is None else first.text[1:-1] or iri_of(words[first.token], prefixes)
             if this[1] or not iri or not (iri == str(RDF.type) or self.is_observed(URIRef(iri))):
                 shown = local_name(iri) if iri else " ".join(word.text for word in words[triple.at[0] : triple.at[1] + 1])
                 raise Refused(f"the table's rows have no `{shown}`: declare a signal for it, or give it an `fkg:column`")
@@ -175,6 +219,18 @@ class Queries:
             body = body if path is not None else _renamed(body, "value", "$this")
             text = f"SELECT DISTINCT $this WHERE {{ {head}FILTER NOT EXISTS {body} }}"
         return "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in sorted(found.prefixes.items())) + text
+
+
+def _selects_this(words: tuple[Token, ...]) -> bool:
+    """Whether a SELECT gives ``$this``: by its name outside of parentheses, or with ``*``."""
+    depth = 0
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word.text, 0)
+        if word.text == "{":
+            break
+        if depth == 0 and (word.text == "*" or (word.kind == "variable" and word.text == "this")):
+            return True
+    return False
 
 
 def conditional(bound: BoundRows, given: Observed) -> BoundRows:
@@ -219,7 +275,7 @@ def _first_steps(predicate: Predicate) -> list[Const | None]:
             return [None]
 
 
-def _iri(word: Token, prefixes: Mapping[str, str]) -> str:
+def iri_of(word: Token, prefixes: Mapping[str, str]) -> str:
     """The IRI that a word stands for; "" where its prefix is not known."""
     if word.kind == "iri":
         return word.text[1:-1]

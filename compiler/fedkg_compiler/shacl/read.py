@@ -58,6 +58,7 @@ class _Reader:
         self.problems: list[tuple[Node, str]] = []
         self.custom = self._custom()
         self.lines = _line_index(text, prefixes)
+        self.around: dict[Node, Node] = {}
 
     def file(self, name: str, sha256: str) -> ShapesFile:
         nodes = self._nodes()
@@ -102,8 +103,8 @@ class _Reader:
         for predicate in (SH["and"], SH["or"], SH.xone):
             for head in graph.objects(None, predicate):
                 found.update(dict.fromkeys(node for node in items(graph, head) or () if not isinstance(node, Literal)))
-        parents = self._parents(found)
-        lines = {node: self._line(node, parents) for node in found}
+        self.around = self._parents(found)
+        lines = {node: self._line(node, self.around) for node in found}
         return dict(sorted(lines.items(), key=lambda item: (item[1], str(item[0]))))
 
     def _is_parameter(self, predicate: URIRef) -> bool:
@@ -143,6 +144,9 @@ class _Reader:
     def _shape(self, node: Node, line: int) -> Shape | None:
         graph = self.graph
         at = graph.value(node, SH.path)
+        if at is None and (None, SH.property, node) in graph and (node, None, None) in graph:
+            self.problems.append((node, "it stands behind sh:property and has no sh:path"))
+            return None
         path = None
         if at is not None:
             path = self._path(at, 0)
@@ -151,7 +155,7 @@ class _Reader:
                 return None
         return Shape(
             node=node,
-            name=local_name(str(node)) if isinstance(node, URIRef) else "",
+            name=self._name(node),
             path=path,
             constraints=tuple(constraint for constraint in self._constraints(node) if self._is_sound(node, constraint)),
             targets=tuple(self._targets(node)),
@@ -163,6 +167,13 @@ class _Reader:
             weight=_number(graph.value(node, URIRef(FKG + "weight")), 1.0),
             line=line,
         )
+
+    def _name(self, node: Node) -> str:
+        """What people call a shape, after its own IRI or that of the shape around it; "" for one without a name."""
+        named = self.around.get(node, node)
+        if isinstance(named, URIRef):
+            return local_name(str(named))
+        return _text(self.graph.objects(node, RDFS.label)) or _text(self.graph.objects(node, SH.name))
 
     def _kind(self, node: Node) -> str:
         value = self.graph.value(node, URIRef(FKG + "kind"))

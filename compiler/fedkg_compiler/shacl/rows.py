@@ -11,13 +11,15 @@ from rdflib import RDFS, URIRef
 
 from fedkg.pack import Pack
 from fedkg.tables import Table
-from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.ontology.vocabulary import closest
 from fedkg_compiler.shacl import holds_shapes, quiet
-from fedkg_compiler.shacl.columns import ClassTable, class_table, read_subjects, rows_statement
+from fedkg_compiler.shacl.columns import MOST_VALUES, ClassTable, Subjects, class_table, read_subjects, rows_statement
 from fedkg_compiler.shacl.model import ShapesFile, Step
 from fedkg_compiler.shacl.read import read_shapes
+from fedkg_compiler.shacl.wording import shape_name
 
 _OF_TEXTS = frozenset(
     {"pattern", "minLength", "maxLength", "languageIn", "uniqueLang", "class", "equals", "disjoint", "lessThan", "lessThanOrEquals"}
@@ -47,7 +49,7 @@ def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
     for kind in _classes(files):
         rows = found.members(kind, also)
         if not rows.size:
-            diagnostics.append(report("FKG321", point(str(data)), f"{data.name} has no {local_name(kind)}", severity="info"))
+            diagnostics.append(_no_members(kind, found, data, files))
             continue
         pack, table, said = _one(paths, data, class_table(found, kind, rows, data.name, categories=bool(asked & _OF_TEXTS)))
         diagnostics += [item for item in said if item not in diagnostics]
@@ -63,11 +65,31 @@ def _one(paths: Sequence[Path], data: Path, part: ClassTable) -> tuple[Pack | No
         columns = Path(folder) / f"{data.stem}.columns.ttl"
         columns.write_text(part.turtle, encoding="utf-8")
         compilation = compile_rules(paths, text=rows_statement(part.kind), graphs=[columns])
-    said = list(compilation.diagnostics)
-    for iri in part.left_out:
-        message = f"`{local_name(iri)}` has too many values, or values of too many kinds, at one {local_name(part.kind)} for columns"
-        said.append(report("FKG322", point(str(data)), message, help="check what reads it with pySHACL", severity="warning"))
+    said = [item for item in compilation.diagnostics if item.code != "FKG326"]  # what the file has of a property is no declaration
+    for iri, subject in part.left_out:
+        message = f"`{local_name(iri)}` has no columns: {local_name(subject)} has more than {MOST_VALUES} values of it"
+        advice = f"what reads it is not checked for any {local_name(part.kind)}: check that with pySHACL"
+        said.append(report("FKG322", point(str(data)), message, help=advice, severity="warning"))
     return compilation.pack, part.table, said
+
+
+def _no_members(kind: str, found: Subjects, data: Path, files: Sequence[ShapesFile]) -> Diagnostic:
+    """What is said of a target class without members, with the class of the data that is spelt nearly like it."""
+    name = local_name(kind)
+    space = kind.removesuffix(name)
+    near = closest(name, [local_name(one) for one in found.types if one.removesuffix(local_name(one)) == space])
+    file, shape = next((file, shape) for file in files for shape in file.targeted() if any(str(one.value) == kind for one in shape.targets))
+    message = f"{data.name} has no {name}: {shape_name(shape)} is not checked there"
+    others = ", ".join(f"`{local_name(one)}`" for one in sorted(found.types)[:3])
+    advice = f"did you mean `{near}`?" if near else f"its classes are {others}" if others else "nothing in it has an rdf:type"
+    line, column, width = file.place(shape.line, name, space)
+    return report(
+        "FKG321",
+        Span(file=file.name, line=line, column=column, end_line=line, end_column=column + width),
+        message,
+        help=advice,
+        severity="warning",
+    )
 
 
 def _properties(files: Sequence[ShapesFile]) -> set[str]:

@@ -175,6 +175,8 @@ class Judge:
         if not isinstance(left, Observed) or isinstance(right, Row):
             return False
         if isinstance(right, Observed):
+            if left.datatypes is not None and right.datatypes is not None:
+                return False  # an RDF file was read, of which each column has another term
             if left.kind == right.kind == "number":
                 one, other = left.place.stored, right.place.stored
                 alike = one is None or other is None or same_dimension(one, other)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
@@ -15,6 +17,12 @@ from fedkg_compiler.sparql.frames import Answer
 def shape_name(shape: Shape) -> str:
     """A shape."""
     return shape.name or "a shape without a name"
+
+
+def part_name(root: Shape, path: str, word: str) -> str:
+    """A component as reports and rules call it: ``PumpShape.pressure.minInclusive``."""
+    head = root.name or f"shape_{root.line}"
+    return ".".join(part for part in (re.sub(r"\s+", "_", head), path, word) if part)
 
 
 def shape_path(shape: Shape) -> str:

@@ -41,9 +41,11 @@ def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
         return None
     if not found and wrong is False:
         return Number(at=expr.at, values=np.zeros(part.at.shape[0]))
-    unit = None
+    unit: Unit | None = None
+    others: tuple[str, ...] = ()
     if op != "count":
         unit = next((item.unit for item in found if item.unit is not None), None)
+        others = tuple(dict.fromkeys(item.unit.text for item in found if unit and item.unit and not same_scale(item.unit, unit)))
         found = [replace(item, arg=_in_unit(item, unit, expr)) for item in found]
     nothing = part.rows.param(np.array(0.0))
     term = _together(op, found, expr) if found else nothing
@@ -51,18 +53,20 @@ def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
         term = Coalesce(args=(term, nothing))
     if wrong is not False:
         term = Choose(condition=wrong, then=unknown_term(part.rows), otherwise=term)
-    return Number(at=expr.at, term=term, unit=unit)
+    stated = op != "count" and bool(found) and all(item.stated for item in found)
+    return Number(at=expr.at, term=term, unit=unit, others=others, stated=stated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """One table of members, and what an aggregate takes of each; with `skip` members without it are left out."""
+    """One table of members, and what an aggregate takes of each; with `skip` members without it are left out; `stated` as of numbers."""
 
     table: int
     rows: Rows
     arg: Term
     skip: bool
     unit: Unit | None
+    stated: bool
 
     def reduce(self, op: str) -> Reduce:
         """Its number."""
@@ -118,7 +122,7 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
     taken: Term = values.rows.param(_plain([term for _, term in ordered], expr, part))
     if not isinstance(there, bool):
         taken = Choose(condition=there, then=taken, otherwise=unknown_term(values.rows))
-    return [_Table(table=values.table, rows=values.rows, arg=taken, skip=True, unit=None)]
+    return [_Table(table=values.table, rows=values.rows, arg=taken, skip=True, unit=None, stated=True)]
 
 
 def _terms(arg: Expr | None, frame: Frame, rows: Ids) -> list[Answer]:
@@ -184,7 +188,7 @@ def _argument(arg: Expr | None, inner: Part, truth: Truth, state: Lowering) -> _
             raise SparqlProblem("FKG351", arg.at, _MISSING, "ask for it outside OPTIONAL")
         if not (isinstance(term, Slot) and truth == Known(slot=term.index)):
             term = Choose(condition=truth, then=term, otherwise=unknown_term(inner.rows))
-    return _Table(table=inner.table, rows=inner.rows, arg=term, skip=conditional or certain, unit=number.unit)
+    return _Table(table=inner.table, rows=inner.rows, arg=term, skip=conditional or certain, unit=number.unit, stated=number.stated)
 
 
 def _implied(truth: Truth, term: Term) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fedkg.nearest import nearest
 from fedkg.pack import Placement, RuleRecord
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.ontology.graph import Graph
@@ -14,7 +15,7 @@ from fedkg_compiler.sparql.branches import Branch
 from fedkg_compiler.sparql.frames import Batch
 from fedkg_compiler.sparql.observed import Observations
 from fedkg_compiler.sparql.rows import Found, RowMaker, solutions
-from fedkg_compiler.sparql.scope import shown
+from fedkg_compiler.sparql.scope import in_scope, shown, unbound
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
 from fedkg_compiler.sparql.split import Splitter
 from fedkg_compiler.sparql.tree import Const, Part, Query, SubSelect, walk
@@ -161,12 +162,13 @@ class QueryBinder:
                 "FKG348", query.span(tree.at), f"the graph has {many} of `{query.name}`{shown}", "mend the graph, or the query"
             )
         if not found.rows and found.reads and not found.violations:
-            self.problems.warning(
-                "FKG350",
-                query.span(tree.at),
-                f"nothing fits the query `{query.name}`: it holds for nothing",
-                "load the graph that has the facts, or mend it",
-            )
+            message, open_ = f"nothing fits the query `{query.name}`: it holds for nothing", unbound(tree)
+            if open_ is None:
+                self.problems.warning("FKG350", query.span(tree.at), message, "load the graph that has the facts, or mend it")
+            else:
+                near = nearest(open_.name, sorted(in_scope(tree.where.parts)))
+                advice = f"did you mean `?{near}`?" if near else "write a pattern that gives it one"
+                self.problems.warning("FKG350", query.span(open_.at), f"{message}; no pattern gives ?{open_.name} a value", advice)
         reason = "" if found.rows else "no solution fits its static part" if found.reads else "it reads nothing that is observed"
         self.placed[query.name] = Placement(
             source=_short(query),

@@ -154,7 +154,8 @@ def _join(one: Branch, other: Branch, at: tuple[int, int], fresh: Callable[[], s
             other = rename_seen(other, name, other_name := fresh())
             equal.append(Op(at=at, name="=", args=(expr, Seen(at=at, name=other_name))))
     for name in sorted(both):
-        if any(item.variable == name and not item.required for item in (*one.observed, *other.observed)):
+        missing = any(item.variable == name and not item.required for item in (*one.observed, *other.observed))
+        if missing or any(name in branch.facts - branch.certain for branch in (one, other)):
             raise SparqlProblem("FKG343", at, f"?{name} may have no value, and is bound here again", "use another name, and compare")
         other_name = fresh()
         if name in other.seen:

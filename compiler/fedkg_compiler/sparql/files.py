@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedkg.nearest import did_you_mean
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.inputs import find, read_bytes
@@ -156,10 +158,28 @@ def _options(text: str, file: str, problems: Problems) -> _Options:
         elif word and said[len(word) :].lstrip().startswith(":"):
             place = point(file, number, line.find("#") + 1, width=len(stripped))
             problems.warning("FKG349", place, f"`{said}` says nothing about the rule", _advice(word))
+        elif not word and (advice := _misspelt(said)):
+            key = re.split(r"\W", said, maxsplit=1)[0]
+            place = point(file, number, line.find(key) + 1, width=len(key))
+            problems.warning("FKG349", place, f"`{key}` says nothing about the rule", advice)
         elif said and not first:
             first = said
     found.title = found.title or first
     return found
+
+
+def _misspelt(said: str) -> str:
+    """``did you mean `kind`?`` for a comment that begins with a misspelt option: a word before a colon, or one alone; "" for any other."""
+    word, colon, _ = said.partition(":")
+    options = ("hard", "kind", "soft", "title", "weight") if colon else ("hard", "soft")
+    slips = [option for option in options if _is_slip(word.strip().casefold(), option)]
+    return did_you_mean(word.strip(), slips) if re.fullmatch(r"\w+\s*", word) else ""
+
+
+def _is_slip(word: str, option: str) -> bool:
+    """Whether letters are exchanged, or one is missing or too many. One in the place of another makes another word: `height`, `card`."""
+    one, other = Counter(word), Counter(option)
+    return ((one - other) + (other - one)).total() <= 1
 
 
 def _weight(text: str) -> float | None:

@@ -22,7 +22,7 @@ from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_stat
 from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, opposite
 from fedkg_compiler.sparql.numbers import Float, Number, arithmetic, in_one_unit, unknown_term
 from fedkg_compiler.sparql.parts import Part
-from fedkg_compiler.sparql.reading import Lowering, category, fixed_number, seen_number, slot_of, text_of, texts_of
+from fedkg_compiler.sparql.reading import Lowering, category, fixed_number, note_bare, seen_number, slot_of, text_of, texts_of
 from fedkg_compiler.sparql.shape import SparqlProblem
 from fedkg_compiler.sparql.tree import Aggregate, Const, Exists, Expr, Op, Var
 
@@ -147,6 +147,7 @@ def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
 
 def _compared(op: str, a: Number, b: Number, part: Part, state: Lowering) -> Truth:
     _tell_units(a, b, part)
+    note_bare(a, b, part, state)
     a, b = in_one_unit(a, b, "compared with", part.rows)
     unit = a.unit or b.unit
     if a.values is not None and b.values is not None:
@@ -219,6 +220,8 @@ def _operation(expr: Op, part: Part, state: Lowering) -> Number | None:
     if len(known_values) < len(values):
         return None
     first = known_values[0]
+    if name in ("+", "-"):
+        note_bare(first, known_values[1], part, state)
     if name in ("+", "-", "*", "/"):
         return arithmetic(name, first, known_values[1], expr.at, part.rows)
     term = first.as_term(part.rows)

@@ -5,6 +5,7 @@ Letter: N rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +27,8 @@ class Number:
 
     Attributes:
         unit: in which it is; None for a bare number. columns: [N] of a column that has no unit yet and stands plainly.
+        stated: it is a bare number that the query or the graph says, or an aggregate of such. written: the query itself says it.
+        others: further units of the members of an aggregate, as texts.
     """
 
     at: Place
@@ -33,6 +36,9 @@ class Number:
     values: Float | None = None
     unit: Unit | None = None
     columns: NDArray[np.int64] | None = None
+    stated: bool = False
+    written: bool = False
+    others: tuple[str, ...] = ()
 
     def as_term(self, rows: Rows) -> Term:
         """The term, a parameter where the value is fixed."""
@@ -40,6 +46,27 @@ class Number:
             return self.term
         assert self.values is not None
         return rows.param(self.values)
+
+
+def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, str]:
+    """What is wrong with a bare number beside columns in several units (each with the name of one), and what mends it; "" for nothing.
+
+    `name`: what the number is called where it is one of several, those of the graph.
+    """
+    number, units = bare
+    scales: dict[Unit, str] = {}
+    for unit, column in units.items():
+        if not any(same_dimension(unit, other) and conversion(unit, other).one(number) == number for other in scales):
+            scales[unit] = column
+    if len(scales) < 2:
+        return "", ""
+    if name:
+        meant = [f"in {unit.text} beside `{column}`" for unit, column in scales.items()]
+        said = f"`{name}` has no unit, and is taken {', '.join(meant[:-1])} and {meant[-1]}"
+    else:
+        meant = [f"{number:g} {unit.text} of `{column}`" for unit, column in scales.items()]
+        said = f"`{number:g}` has no unit, and means {', '.join(meant[:-1])} and {meant[-1]}"
+    return said, f"say in which unit it is spoken of: `signal NAME(?x) is PROPERTY in {next(iter(scales)).text}`"
 
 
 def spoken(term: Term, stored: Unit | None, wanted: Unit | None, rows: Rows) -> Term:
@@ -122,4 +149,5 @@ def total(terms: list[Term]) -> Term:
 
 def unknown_term(rows: Rows) -> Term:
     """A term that never has a value."""
-    return Quotient(numerator=rows.param(np.array(0.0)), denominator=rows.param(np.array(0.0)))
+    zero = rows.param(np.array(0.0))
+    return Quotient(numerator=zero, denominator=zero)

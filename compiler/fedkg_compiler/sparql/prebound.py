@@ -89,7 +89,7 @@ def bind_query(
     for values in _turns(tree, about, bound[about]):
         parts = {name: _values(tree.at, name, bound[name], sources) for name in others} | {about: _values(tree.at, about, values, sources)}
         given = replace(tree, where=_given(tree.where, parts))
-        (found,) = solutions(given, Splitter(query, observations).split(given), batch, maker, frozenset({about}))
+        (found,) = solutions(given, Splitter(query, observations).split(given, frozenset(bound)), batch, maker, frozenset({about}))
         reads |= found.reads
         if len(values) > 1:
             rows += found.rows

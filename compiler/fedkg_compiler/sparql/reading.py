@@ -5,12 +5,13 @@ Letter: P rows of a part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fedkg.pack import CategoryIs, Not, Slot
+from fedkg.pack import CategoryIs, Not, Slot, Term
+from fedkg.pack.walk import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.book import BookColumn
@@ -20,8 +21,26 @@ from fedkg_compiler.sparql.formulas import Truth
 from fedkg_compiler.sparql.frames import Answer
 from fedkg_compiler.sparql.numbers import Number, spoken
 from fedkg_compiler.sparql.parts import Part
+from fedkg_compiler.sparql.scope import variables
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Expr, Op, Var
+from fedkg_compiler.sparql.tree import Const, Expr, Op, Place, Var
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bare:
+    """A number of the query, or of the graph, beside a value in a unit.
+
+    Attributes:
+        values: it, by query; the largest where there are several, NaN for an aggregate. written: the query itself says it.
+        others: units of further members of an aggregate.
+    """
+
+    at: Place
+    values: Mapping[int, float]
+    written: bool
+    unit: Unit
+    column: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,12 +49,14 @@ class Lowering:
 
     Attributes:
         compared: texts of the units in which comparisons are made. lost: whether something can never be true nor false.
-        modes: whether each observed variable is read as a number or as a category.
+        modes: whether each observed variable is read as a number or as a category. bare: numbers without a unit,
+        each with the unit, and a column, of what it stands beside, and further units of that.
     """
 
     compared: set[str] = field(default_factory=set)
     lost: int = 0
     modes: dict[str, str] = field(default_factory=dict)
+    bare: list[Bare] = field(default_factory=list)
 
 
 # ---- texts
@@ -166,6 +187,34 @@ def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
     return Number(at=seen.at, term=spoken(slot, stored, unit, part.rows), unit=unit, columns=columns if unit is None else None)
 
 
+def note_bare(a: Number, b: Number, part: Part, state: Lowering) -> None:
+    """Keep in mind in which unit a number of the query is taken that has none."""
+    for one, other in ((a, b), (b, a)):
+        if one.stated and one.unit is None and other.unit is not None and other.term is not None:
+            column = _first_column(other.term, part)
+            state.bare.append(
+                Bare(at=one.at, values=_largest(one, part), written=one.written, unit=other.unit, column=column, others=other.others)
+            )
+
+
+def _largest(number: Number, part: Part) -> dict[int, float]:
+    """The largest value of a number, of either sign, by query."""
+    query = part.frame.query[part.at]
+    values = np.full(query.shape, np.nan) if number.values is None else number.values
+    order = np.lexsort((np.abs(values), query))
+    return dict(zip(query[order].tolist(), values[order].tolist(), strict=True))
+
+
+def _first_column(term: Term, part: Part) -> str:
+    """The name of a column that a term reads."""
+    for table, item in everywhere(term):
+        if isinstance(item, Slot):
+            rows = part.rows if table == ROWS else part.rows.root.members[table].rows
+            columns = rows.slots[item.index].columns
+            return part.frame.batch.observations.sources.book.columns[int(columns[0])].name if columns.size else ""
+    return ""
+
+
 def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
     """The number that a static expression is in each row."""
     if isinstance(expr, Const):
@@ -176,14 +225,15 @@ def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
         if np.isnan(numbers).any():
             state.lost += 1
             return None
-        return Number(at=expr.at, values=numbers)
+        return Number(at=expr.at, values=numbers, stated=True, written=True)
     name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
     column = None if name is None else part.answers(name)
     if column is None:
         if isinstance(expr, Var):
             raise SparqlProblem("FKG343", expr.at, f"?{expr.name} stands for a table row, and a number is asked for")
         raise AssertionError("a static expression was not asked of the graph")
-    return _of_column(column, expr, part, state)
+    found = _of_column(column, expr, part, state)
+    return None if found is None else replace(found, stated=found.unit is None, written=not variables(expr))
 
 
 def _of_column(column: Sequence[Answer], expr: Expr, part: Part, state: Lowering, *, by_query: bool = False) -> Number | None:

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Formula, RuleRecord
+from fedkg.units.unit import Unit
+from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.lowering.rows import Codes, Rows, SlotColumn
 from fedkg_compiler.ontology.graph import Graph
@@ -25,12 +27,14 @@ from fedkg_compiler.sparql.compact import compact
 from fedkg_compiler.sparql.formulas import opposite
 from fedkg_compiler.sparql.frames import Answer, Batch, Frame, Ids, node_values
 from fedkg_compiler.sparql.members import conditions, keys_of
+from fedkg_compiler.sparql.numbers import mixed
 from fedkg_compiler.sparql.observed import Observations
 from fedkg_compiler.sparql.parts import Part, partition
-from fedkg_compiler.sparql.reading import Lowering
+from fedkg_compiler.sparql.reading import Bare, Lowering
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Query
+from fedkg_compiler.sparql.tree import Const, Place, Query
 
+_GIVEN = "; or give the numbers of the graph a `qudt:unit`"
 About = tuple[Answer, ...]
 """What a solution is about: the entities and texts that its query shows."""
 
@@ -41,12 +45,13 @@ class Found:
 
     Attributes:
         rows: bound constraints. violations: its solutions that depend on nothing observed.
-        reads: whether any branch of it reads the table.
+        reads: whether any branch of it reads the table. bare: numbers without unit beside values in units.
     """
 
     rows: list[BoundRows] = field(default_factory=list)
     violations: list[About] = field(default_factory=list)
     reads: bool = False
+    bare: list[Bare] = field(default_factory=list)
 
 
 class RowMaker:
@@ -82,6 +87,8 @@ class RowMaker:
             for q, terms in zip(query.tolist(), about, strict=True):
                 found[q].violations.append(terms)
             return
+        for q in set(query.tolist()):
+            found[q].bare += [item for item in state.bare if q in item.values]
         formula, rows = compact(opposite(truth), part.rows)
         set_scales(formula, rows, self.observations.sources.book)
         keys = [tuple(sorted(key.items())) for key in keys_of(part)]
@@ -224,6 +231,8 @@ def solutions(tree: Query, branches: Sequence[Branch], batch: Batch, maker: RowM
         parts = [maker.make(branch, batch, shown) for branch in branches]
     except ValueError as error:
         raise SparqlProblem("FKG343", tree.at, f"the graph cannot answer this query: {error}") from error
+    for q, (query, each) in enumerate(zip(batch.queries, zip(*parts, strict=True), strict=True)):
+        _tell_bare(query, q, [item for one in each for item in one.bare], maker.problems)
     return [
         Found(
             rows=[row for one in each for row in one.rows],
@@ -232,3 +241,21 @@ def solutions(tree: Query, branches: Sequence[Branch], batch: Batch, maker: RowM
         )
         for each in zip(*parts, strict=True)
     ]
+
+
+def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problems) -> None:
+    """Warn of numbers that are taken in several units, or in the first of those of an aggregate's members, in the query at `q`."""
+    places: dict[Place, dict[Unit, str]] = {}
+    for item in bare:
+        value = item.values[q]
+        name = "" if item.written else query.written(item.at)
+        units = places.setdefault(item.at, {})
+        units.setdefault(item.unit, item.column)
+        said, advice = mixed((value, units), name)
+        if not said and item.others and value:
+            unit = item.unit.text
+            meant = f"is taken in {unit}" if name else f"means {value:g} {unit}"
+            said = f"`{name or f'{value:g}'}` has no unit, and {meant}: there are members in {', '.join(item.others)} too"
+            advice = f"say in which unit they are spoken of: `signal NAME(?x) is PROPERTY in {unit}`"
+        if said:
+            problems.warning("FKG356", query.span(item.at), said, f"{advice}{_GIVEN if name else ''}")

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedkg_compiler.sparql.tree import Bind, Group, Node, Optional, Part, Query, SubSelect, Triple, Union, Values, Var, walk
+from fedkg_compiler.sparql.tree import (
+    Bind,
+    Group,
+    Node,
+    Op,
+    Optional,
+    Part,
+    Projection,
+    Query,
+    SubSelect,
+    Triple,
+    Union,
+    Values,
+    Var,
+    children,
+    walk,
+)
 
 Names = frozenset[str]
 
@@ -12,6 +28,14 @@ Names = frozenset[str]
 def variables(node: Node) -> Names:
     """All variables that are written anywhere in a tree."""
     return frozenset(item.name for item in walk(node) if isinstance(item, Var))
+
+
+def visible(node: Node) -> Names:
+    """The variables of a part that others may share: those that a sub-select does not give are its own."""
+    if isinstance(node, SubSelect):
+        return projected(node.query)
+    own = frozenset({node.name}) if isinstance(node, Var) else frozenset()
+    return own.union(*(visible(child) for child in children(node)))
 
 
 def in_scope(parts: Iterable[Part]) -> Names:
@@ -44,6 +68,17 @@ def projected(query: Query) -> Names:
     if query.projection is not None:
         return frozenset(item.variable.name for item in query.projection)
     return frozenset(name for name in in_scope(query.where.parts) if not name.startswith("_"))
+
+
+def unbound(query: Query) -> Var | None:
+    """The first variable that is read in a condition, and that nothing anywhere gives a value; None where there is none."""
+    nodes = walk(query)
+    given = frozenset().union(
+        *(in_scope((node,)) for node in nodes if isinstance(node, Triple | Bind | Values)),
+        *(frozenset({node.variable.name}) for node in nodes if isinstance(node, Projection)),
+    )
+    read = (item for node in nodes if isinstance(node, Op) for item in walk(node) if isinstance(item, Var))
+    return next((item for item in read if item.name not in given and not item.name.startswith("_")), None)
 
 
 def shown(query: Query) -> Names:

@@ -23,6 +23,7 @@ from fedkg_compiler.sparql.branches import (
     steps,
     unknown_to_graph,
 )
+from fedkg_compiler.sparql.designed import Design
 from fedkg_compiler.sparql.enumerated import enumerated
 from fedkg_compiler.sparql.groups import grouped
 from fedkg_compiler.sparql.observations import without_observations
@@ -74,8 +75,8 @@ class Splitter:
         """A name that nobody wrote."""
         return f"_o{next(self._count)}"
 
-    def split(self, query: Query) -> list[Branch]:
-        """The branches of a whole query.
+    def split(self, query: Query, fixed: Names = frozenset()) -> list[Branch]:
+        """The branches of a whole query; `fixed`: variables that have their values before it begins.
 
         Raises:
             SparqlProblem: something in it cannot be split, with the place and the reason.
@@ -97,6 +98,7 @@ class Splitter:
             raise SparqlProblem(
                 "FKG353", (query.offset - 1, query.offset), "OFFSET leaves out solutions by their order, and rows have none"
             )
+        Design(static=self.static, fixed=fixed).check(query.where)
         return self.select(query, top=True)
 
     # ---- what is static

@@ -7,15 +7,24 @@ from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from fedkg.nearest import nearest
+from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.sparql.aliases import without_aliases
 from fedkg_compiler.sparql.observed import Observations
 from fedkg_compiler.sparql.parser import parse_query
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Group, Node, Query
+from fedkg_compiler.sparql.tree import Const, Group, Node, Op, Query, walk
+
+_OWN = ("neg", "call", "in")
+_FUNCTIONS = """STR LANG LANGMATCHES DATATYPE BOUND IRI URI BNODE RAND ABS CEIL FLOOR ROUND CONCAT STRLEN UCASE LCASE
+ENCODE_FOR_URI CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER YEAR MONTH DAY HOURS MINUTES SECONDS TIMEZONE TZ NOW
+UUID STRUUID MD5 SHA1 SHA256 SHA384 SHA512 COALESCE IF STRLANG STRDT SAMETERM ISIRI ISURI ISBLANK ISLITERAL
+ISNUMERIC REGEX SUBSTR REPLACE"""
+"""The functions of SPARQL 1.1 (section 17.4)."""
 
 
 def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
-    """The tree of queries of one shape. A warning of each tells where HAVING reads names of SELECT.
+    """The tree of queries of one shape. It is told of each where HAVING reads names of SELECT, and that order and limit mean nothing.
 
     Raises:
         SparqlProblem: it is no SPARQL, or begins with neither SELECT nor ASK.
@@ -26,6 +35,7 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
     if found is not None:
         _refuse(query, found[1], found[2])
     tree, uses = without_aliases(parse_query(query.words, classes_closed=sources.names.rows_class is not None))
+    _tell_order(tree, alike, sources.problems)
     for name, expr in uses:
         for each in alike:
             sources.problems.warning(
@@ -35,6 +45,20 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
                 f"here it stands for what is meant; write `{each.written(expr.at)}` in its place",
             )
     return _closed(tree)
+
+
+def _tell_order(tree: Query, alike: Sequence[QueryText], problems: Problems) -> None:
+    """Tell of each query that ORDER BY and LIMIT of violations mean nothing; ASK with LIMIT asks the same anyway."""
+    ordered = tree.orders[0].at[0] if tree.orders else None
+    for query in alike if tree.form == "select" else ():
+        if tree.limit is not None:
+            limit = query.written((tree.limit, tree.limit))
+            told = f"ORDER BY and LIMIT {limit} are" if tree.orders else f"LIMIT {limit} is"
+            message = f"{told} left out: every solution is a violation, and all of them are reported"
+            problems.info("FKG357", query.span((tree.limit - 1, tree.limit)), message, "violations have no order and no end: leave it out")
+        elif ordered is not None:
+            message = "ORDER BY is left out: violations have no order"
+            problems.info("FKG357", query.span((ordered, ordered)), message, "it means nothing in a violation query: leave it out")
 
 
 def _refuse(query: QueryText, line: int, column: int) -> None:
@@ -48,9 +72,18 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
     lines = query.text.split("\n")
     offset = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
     at = next((i for i, word in enumerate(query.words) if word.end > offset), max(len(query.words) - 1, 0))
-    parse_query(query.words)
+    for node in walk(parse_query(query.words)):
+        if isinstance(node, Op) and node.name.isidentifier() and node.name not in _OWN and node.name.upper() not in _FUNCTIONS.split():
+            start = node.at[0]
+            raise SparqlProblem("FKG341", (start, start), f"SPARQL has no function {query.written((start, start))}()", _instead(node.name))
     shown = query.written((at, at)) if query.words else "its end"
     raise SparqlProblem("FKG341", (at, at), f"the query is not SPARQL near `{shown}`")
+
+
+def _instead(name: str) -> str:
+    """What to write in place of a function that SPARQL lacks."""
+    near = nearest(name.upper(), _FUNCTIONS.split())
+    return f"did you mean `{near}`?" if near else "it has ABS, ROUND, CEIL and FLOOR of numbers; compute others in the data, as a column"
 
 
 def _closed(tree: Query) -> Query:

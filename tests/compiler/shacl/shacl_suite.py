@@ -121,7 +121,7 @@ def on_a_table(case: Case, folder: Path) -> Verdict:
     part = class_table(found, "", np.array(rows, dtype=np.int64), case.name, categories=True)
     if not part.turtle:
         return Verdict(conforms=None, refused="no property fits into columns")
-    for predicate in part.left_out:
+    for predicate, _ in part.left_out:
         for triple in graph.triples((None, URIRef(predicate), None)):
             rest.add(triple)
     data, columns = folder / f"{case.data.stem}.ttl", folder / "columns.ttl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,18 @@ ex:other a ex:Else ; ex:h 99.0e0 .
 ex:Sub <http://www.w3.org/2000/01/rdf-schema#subClassOf> ex:Node .
 """
 
+MIXED = """
+ex:S a sh:NodeShape ; sh:targetClass ex:Node ;
+  sh:property [ sh:path ex:a ; sh:datatype xsd:double ; sh:maxInclusive 10 ; sh:minCount 1 ; sh:maxCount 2 ] ;
+  sh:property [ sh:path ex:b ; sh:nodeKind sh:Literal ; sh:maxCount 1 ; sh:datatype xsd:string ] .
+"""
+MIXED_DATA = """
+ex:n1 a ex:Node ; ex:a 11.5e0 ; ex:b "x" .
+ex:n2 a ex:Node ; ex:b ex:n1 , "y" .
+ex:n3 a ex:Node ; ex:a 9 , 12.0e0 ; ex:b "z"@en , "z" , ex:n3 .
+ex:n4 a ex:Node ; ex:a 9 , 9.0e0 , 9.5 .
+"""
+
 
 def write(folder: Path, suffix: str, shape: str = SHAPES, facts: str = DATA) -> tuple[Path, Path]:
     from rdflib import Graph
@@ -81,7 +94,7 @@ def by_pyshacl(shapes: Path, data: Path) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("suffix", [".nt", ".ttl"])
-@pytest.mark.parametrize(("shape", "facts"), [(SHAPES, DATA), (TEXTS, TEXT_DATA)])
+@pytest.mark.parametrize(("shape", "facts"), [(SHAPES, DATA), (TEXTS, TEXT_DATA), (MIXED, MIXED_DATA)])
 def test_the_results_are_those_of_pyshacl(tmp_path: Path, suffix: str, shape: str, facts: str) -> None:
     shapes, data = write(tmp_path, suffix, shape, facts)
     assert is_rdf_data([shapes], data)
@@ -132,3 +145,39 @@ def test_eval_takes_an_rdf_file_where_there_are_shapes(tmp_path: Path, capsys: p
         run(["eval", str(shapes), str(data), "--json"])
     assert ended.value.code in (0, None)
     assert '"class": "http://ex/Node"' in capsys.readouterr().out
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:
+    with pytest.raises(SystemExit) as ended:
+        run(["eval", *map(str, arguments)])
+    assert ended.value.code in (0, None)
+    told = capsys.readouterr()
+    return told.out, told.err
+
+
+def test_violations_name_their_focus_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shapes, data = write(tmp_path, ".nt", MIXED, MIXED_DATA)
+    text, _ = shown(capsys, shapes, data)
+    assert "S.a.minCount is violated by http://ex/n2" in text
+    [part] = json.loads(shown(capsys, shapes, data, "--json")[0])["evaluations"]
+    assert {(item["entity"], item["where"]) for item in part["results"] if item["rule"] == "S.a.minCount"} == {("http://ex/n2",) * 2}
+    assert {rule["rule"]: rule["worst"]["entity"] for rule in part["rules"]}["S.a.maxInclusive"] == "http://ex/n3"
+
+
+def test_a_class_that_nothing_in_the_data_has_is_told_with_the_near_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shapes, data = write(tmp_path, ".nt", MIXED.replace("ex:Node", "ex:Nodde"), MIXED_DATA)
+    [said] = compile_for_rdf([shapes], data)[1]
+    assert (said.code, said.severity, said.help) == ("FKG321", "warning", "did you mean `Node`?")
+    assert (HEAD + MIXED.replace("ex:Node", "ex:Nodde")).split("\n")[said.span.line - 1][said.span.column - 1 :].startswith("ex:Nodde")
+    assert "nothing was judged" in shown(capsys, shapes, data)[1]
+
+
+def test_a_subject_with_too_many_values_is_named_and_other_properties_are_judged(tmp_path: Path) -> None:
+    values = " , ".join(f"'v{i}'" for i in range(9))
+    many = f"ex:n5 a ex:Node ; ex:a 1.0e0 ; ex:b {values} ."
+    parts, diagnostics = compile_for_rdf(write(tmp_path, ".nt", MIXED, MIXED_DATA + many)[:1], tmp_path / "data.nt")
+    [said] = [item for item in diagnostics if item.code == "FKG322"]
+    assert said.message == "`b` has no columns: n5 has more than 8 values of it"
+    assert not [item for item in diagnostics if item.code == "FKG318"]
+    [(_, pack, _)] = parts
+    assert {rule.name.split(".")[1] for rule in pack.manifest.rules} == {"a"}

@@ -109,6 +109,8 @@ def queries(draw: st.DrawFn) -> str:
         st.builds("FILTER EXISTS {{ ?m p:feeds ?k . ?k p:t ?z FILTER({}) }}".format, inner),
         st.builds("FILTER NOT EXISTS {{ ?k p:feeds ?m ; p:t ?z ; p:low ?u FILTER({}) }}".format, inner),
         st.builds("OPTIONAL {{ ?m p:low ?u . ?m p:f ?z FILTER({}) }}".format, inner),
+        st.builds("OPTIONAL {{ OPTIONAL {{ ?m p:f ?z FILTER({}) }} ?m p:t ?q }}".format, conditions(("?z",), 1)),
+        st.just("OPTIONAL { ?m p:t ?q OPTIONAL { ?m p:low ?u . ?m p:f ?z FILTER(?z > ?u) } }"),
         st.builds("MINUS {{ ?m p:f ?z FILTER(?z {} 1) }}".format, st.sampled_from("<>")),
         st.just('?m p:g ?g FILTER(?g = "A")'),
         st.just('OPTIONAL { ?m p:g ?g } FILTER(?g != "A" || ?v > 1)'),

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from sparql_cases import HEAD, PREFIX, Table, by_compiler, by_store, check_equal, same_violations, sensors
+from sparql_cases import HEAD, PREFIX, Table, by_compiler, by_store, check_equal, compiled, same_violations, sensors
 
 COLUMNS = [("p1", "v"), ("p2", "v"), ("p3", "v"), ("p4", "v"), ("p1", "t"), ("p2", "t"), ("p3", "t")]
 GRAPH = (
@@ -53,6 +53,69 @@ READINGS_ALONE = (
 @pytest.mark.parametrize("pattern", READINGS_ALONE)
 def test_order_as_the_store_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     assert check_equal(tmp_path, GRAPH, [f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"], TABLE, monkeypatch) == 1
+
+
+NESTED = (
+    "OPTIONAL { ?m p:max ?x } ?m p:v ?v . OPTIONAL { ?m p:t ?t } FILTER(!BOUND(?t) || ?t > ?x)",
+    "?m a p:Pump . OPTIONAL { { OPTIONAL { ?m p:max ?t } } ?m p:v ?v } FILTER(BOUND(?v))",
+    "?m a p:Pump . OPTIONAL { ?m p:v ?v OPTIONAL { ?m p:t ?t FILTER(?t > ?v) } } FILTER(BOUND(?t))",
+    "?m a p:Pump . { ?m p:v ?v OPTIONAL { ?m p:t ?t } } FILTER(!BOUND(?t))",
+    "?m a p:Pump . { { ?m p:t ?t OPTIONAL { ?m p:max ?x } } UNION { ?m p:v ?t BIND(3 AS ?x) } } FILTER(?t > ?x)",
+    "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:max ?x ; p:t ?t OPTIONAL { ?m p:v ?v FILTER(?v > ?x) } } FILTER(BOUND(?v))",
+    "?m a p:Pump ; p:max ?x . ?k p:feeds ?m OPTIONAL { { SELECT ?m { ?m p:v ?x FILTER(?x > 1) } } ?m p:t ?t } FILTER(!BOUND(?t))",
+    "?m a p:Pump . FILTER NOT EXISTS { ?n p:feeds ?m OPTIONAL { OPTIONAL { ?m p:t ?t } ?n p:v ?w } FILTER(!BOUND(?w)) }",
+    "?m a p:Pump . FILTER EXISTS { ?n p:feeds ?m OPTIONAL { ?n p:v ?w OPTIONAL { ?m p:t ?t FILTER(?t > 2) } } FILTER(!BOUND(?t)) }",
+)
+APART: Table = {column: [(None, 1.0, 2.5, 5.0)[row // (k + 1) ** 2 % 4] for row in range(64)] for k, column in enumerate(COLUMNS)}
+"""A table in which a value is missing whether the others of its entity are or not."""
+
+
+@pytest.mark.parametrize("pattern", NESTED)
+def test_an_optional_inside_braces_is_that_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    assert check_equal(tmp_path, GRAPH, [f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"], APART, monkeypatch) == 1
+
+
+UNSEEN = (
+    ("?m a p:Pump . OPTIONAL { OPTIONAL { ?m p:max ?x } ?m p:v ?v } FILTER(BOUND(?v))", "OPTIONAL { ?m p:max ?x }", "m"),
+    (
+        "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:t ?t OPTIONAL { ?m p:v ?v FILTER(?v > ?x) } } FILTER(BOUND(?v))",
+        "OPTIONAL { ?m p:v ?v FILTER(?v > ?x) }",
+        "x",
+    ),
+    ("?m a p:Pump ; p:max ?x OPTIONAL { ?m p:t ?t BIND(?x * 2 AS ?y) } FILTER(BOUND(?y))", "BIND(?x * 2 AS ?y)", "x"),
+    ("?m a p:Pump . OPTIONAL { OPTIONAL { ?m p:t ?t } ?m p:v ?v } FILTER(BOUND(?v))", "OPTIONAL { ?m p:t ?t }", "m"),
+    ("?m a p:Pump . { OPTIONAL { ?m p:t ?t } ?m p:v ?v } FILTER(!BOUND(?t))", "OPTIONAL { ?m p:t ?t }", "m"),
+    ("?m a p:Pump . { { OPTIONAL { ?m p:t ?t } } UNION { ?m p:v ?t } } FILTER(!BOUND(?t))", "OPTIONAL { ?m p:t ?t }", "m"),
+    ("?m a p:Pump . ?k a p:Pump OPTIONAL { ?m p:t ?t OPTIONAL { ?k p:v ?v } } FILTER(!BOUND(?t))", "OPTIONAL { ?k p:v ?v }", "k"),
+    ("OPTIONAL { ?m p:t ?t } ?m a p:Pump . ?m p:v ?v . FILTER(!BOUND(?t))", "OPTIONAL { ?m p:t ?t }", "m"),
+    ("?m a p:Pump OPTIONAL { ?n p:feeds ?m . ?n p:t ?t } ?n p:max ?x FILTER(?x > 2)", "OPTIONAL { ?n p:feeds ?m . ?n p:t ?t }", "n"),
+    ("?m a p:Pump ; p:max ?x { ?m p:t ?t BIND(?x * 2 AS ?y) } FILTER(?t > ?y)", "BIND(?x * 2 AS ?y)", "x"),
+)
+
+
+@pytest.mark.parametrize(("pattern", "part", "name"), UNSEEN)
+def test_what_an_optional_cannot_see_is_refused_with_its_place(tmp_path: Path, pattern: str, part: str, name: str) -> None:
+    query = f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"
+    _, diagnostics = compiled(tmp_path, GRAPH, query)
+    (said,) = [item for item in diagnostics if item.severity == "error"]
+    line = query.splitlines()[said.span.line - 1]
+    assert (said.code, line[said.span.column - 1 : said.span.end_column - 1]) == ("FKG358", part)
+    assert f"?{name} has no value yet" in said.message
+
+
+AGAIN = (
+    "?m a p:Pump OPTIONAL { ?m p:max ?x } ?m p:v ?x FILTER(?x > 2)",
+    "?m a p:Pump OPTIONAL { ?m p:max ?x } OPTIONAL { ?m p:v ?x } FILTER(?x > 2)",
+)
+
+
+@pytest.mark.parametrize("pattern", AGAIN)
+def test_a_name_that_may_have_no_value_is_not_read_again(tmp_path: Path, pattern: str) -> None:
+    """What is read must equal it where it has one, and is taken where it has none: a row cannot have both."""
+    _, diagnostics = compiled(tmp_path, GRAPH, f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}")
+    assert [(item.code, item.message) for item in diagnostics if item.severity == "error"] == [
+        ("FKG343", "?x may have no value, and is bound here again")
+    ]
 
 
 GROUPS = (

@@ -202,3 +202,146 @@ def test_names_are_those_of_rules() -> None:
 
 def test_every_code_has_its_page() -> None:
     assert all(f"FKG{number}" in CODES for number in range(340, 355))
+
+
+def noted(folder: Path, query: str, graph: str = "") -> list[tuple[str, str, str, str]]:
+    """Code, severity, message and help of all that is said of a query, and the text where."""
+    sensor = "p:s{0} sosa:observes p:t ; sosa:isHostedBy p:m{0} ; fkg:column 'm{0}.t' ; qudt:unit unit:{1} ."
+    plant = HEAD + "p:m1 p:in p:l . p:m2 p:in p:l . " + sensor.format(1, "N-M") + sensor.format(2, "KiloN-M")
+    _, diagnostics = compiled(folder, graph or plant, query)
+    lines = query.split("\n")
+    return [
+        (d.code, d.severity, lines[d.span.line - 1][d.span.column - 1 : d.span.end_column - 1], d.help or d.message) for d in diagnostics
+    ]
+
+
+@pytest.mark.parametrize(
+    ("comment", "key", "advice"),
+    [
+        ("# knid: capacity", "knid", "did you mean `kind`?"),
+        ("#Weigth : 3", "Weigth", "did you mean `weight`?"),
+        ("# hrad", "hrad", "did you mean `hard`?"),
+        ("# wight: 2", "wight", "did you mean `weight`?"),
+    ],
+)
+def test_a_misspelt_option_is_told_and_is_no_title(tmp_path: Path, comment: str, key: str, advice: str) -> None:
+    query = f"{comment}\n# It stays low.\n{PREFIX}SELECT ?m WHERE {{ ?m p:t ?t FILTER(?t < 0) }}"
+    assert noted(tmp_path, query) == [("FKG349", "warning", key, advice)]
+    pack, _ = compiled(tmp_path, (tmp_path / "g.ttl").read_text(), query)
+    assert pack is not None
+    assert pack.manifest.rules[0].title == "It stays low."
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# Note: a mill stays low.", "# Torque", "# kind words", "# see: https://example.org", "# Card", "# Shaft", "# height: metres"],
+)
+def test_other_comments_are_titles(tmp_path: Path, comment: str) -> None:
+    assert noted(tmp_path, f"{comment}\n{PREFIX}SELECT ?m WHERE {{ ?m p:t ?t FILTER(?t < 0) }}") == []
+
+
+@pytest.mark.parametrize(
+    ("end", "where", "message"),
+    [
+        (
+            "ORDER BY ?m LIMIT 5",
+            "LIMIT 5",
+            "ORDER BY and LIMIT 5 are left out: every solution is a violation, and all of them are reported",
+        ),
+        ("LIMIT 5", "LIMIT 5", "LIMIT 5 is left out: every solution is a violation, and all of them are reported"),
+        ("ORDER BY DESC(?t)", "?t", "ORDER BY is left out: violations have no order"),
+    ],
+)
+def test_an_order_and_a_limit_are_told_to_be_left_out(tmp_path: Path, end: str, where: str, message: str) -> None:
+    query = f"{PREFIX}SELECT ?m WHERE {{ ?m p:t ?t FILTER(?t < 0) }} {end}"
+    assert [item[:3] for item in noted(tmp_path, query)] == [("FKG357", "info", where)]
+    pack, (said,) = compiled(tmp_path, (tmp_path / "g.ttl").read_text(), query)
+    assert said.message == message
+    assert pack is not None
+    assert sum(bank.rows for bank in pack.banks) == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("?m p:t ?t FILTER(?t > 60)", "60"),
+        ("?m p:t ?t FILTER(?t + 5 < 0)", "5"),
+        ("?m p:t ?t FILTER(?t > 0)", ""),
+        ("?m p:t ?t FILTER(2 * ?t < ?t)", ""),
+        ("?m p:in ?l { SELECT ?l (SUM(?t) AS ?s) { ?n p:in ?l ; p:t ?t } GROUP BY ?l } FILTER(?s > 60)", "60"),
+        ("?m p:t ?t VALUES ?b { 60 } FILTER(?t > ?b)", "?b"),
+        ("?m p:t ?t BIND(60 AS ?b) FILTER(?t > ?b)", "?b"),
+        ("?m p:t ?t VALUES ?b { 0 } FILTER(?t > ?b)", ""),
+        ("?m p:t ?t FILTER EXISTS { ?n p:in ?l ; p:t ?u FILTER(?u > 60 && ?t > 0) }", "60"),
+    ],
+)
+def test_a_bare_number_beside_several_units_is_told(tmp_path: Path, pattern: str, said: str) -> None:
+    found = [item for item in noted(tmp_path, f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}") if item[0] == "FKG356"]
+    assert [item[2] for item in found] == [said] * bool(said)
+    assert all("in N.m`" in item[3] for item in found)
+
+
+BUDGETS = (
+    HEAD
+    + """p:m1 p:in p:l ; p:max 5 . p:m2 p:in p:l ; p:max 3 .
+p:s1 sosa:observes p:t ; sosa:isHostedBy p:m1 ; fkg:column 'm1.t' ; qudt:unit unit:KiloW .
+p:s2 sosa:observes p:t ; sosa:isHostedBy p:m2 ; fkg:column 'm2.t' ; qudt:unit unit:W ."""
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "where", "message"),
+    [
+        (
+            "SELECT ?m WHERE { ?m p:t ?t ; p:max ?b FILTER(?t > ?b) }",
+            "?b",
+            "`?b` has no unit, and is taken in W beside `t[m2]` and in kW beside `t[m1]`",
+        ),
+        (
+            "SELECT ?m WHERE { ?m p:t ?t OPTIONAL { ?m p:max ?b } FILTER(?t > COALESCE(?b, 4)) }",
+            "COALESCE(?b, 4)",
+            "`COALESCE(?b, 4)` has no unit, and is taken in kW beside `t[m1]` and in W beside `t[m2]`",
+        ),
+        (
+            "SELECT ?l WHERE { ?m p:in ?l ; p:t ?t ; p:max ?b } GROUP BY ?l HAVING(SUM(?t) > SUM(?b))",
+            "SUM(?b)",
+            "`SUM(?b)` has no unit, and is taken in W: there are members in kW too",
+        ),
+    ],
+)
+def test_a_bare_number_of_the_graph_beside_several_units_is_told(tmp_path: Path, query: str, where: str, message: str) -> None:
+    (found,) = [item for item in noted(tmp_path, PREFIX + query, BUDGETS) if item[0] == "FKG356"]
+    assert found[2] == where
+    assert found[3].endswith("W`; or give the numbers of the graph a `qudt:unit`")
+    _, diagnostics = compiled(tmp_path, BUDGETS, PREFIX + query)
+    assert [item.message for item in diagnostics if item.code == "FKG356"] == [message]
+
+
+def test_a_quantity_of_the_graph_beside_several_units_means_one_thing(tmp_path: Path) -> None:
+    graph = BUDGETS.replace("p:max 5", "p:max [ qudt:numericValue 5 ; qudt:unit unit:KiloW ]")
+    graph = graph.replace("p:max 3", "p:max [ qudt:numericValue 3 ; qudt:unit unit:KiloW ]")
+    query = f"{PREFIX}SELECT ?m WHERE {{ ?m p:t ?t ; p:max ?b FILTER(?t > ?b) }}"
+    assert "FKG356" not in {item[0] for item in noted(tmp_path, query, graph)}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where", "advice"),
+    [
+        ("?m p:t ?torque FILTER(?torqe > 3)", "?torqe", "did you mean `?torque`?"),
+        ("?m p:t ?t FILTER(?t > 3 && ?other > 3)", "?other", "write a pattern that gives it one"),
+    ],
+)
+def test_a_variable_without_a_value_is_named_where_nothing_fits(tmp_path: Path, pattern: str, where: str, advice: str) -> None:
+    assert noted(tmp_path, f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}") == [("FKG350", "warning", where, advice)]
+
+
+@pytest.mark.parametrize(
+    ("expr", "name", "advice"),
+    [
+        ("SQRT(?t) > 3", "SQRT", "it has ABS, ROUND, CEIL and FLOOR of numbers; compute others in the data, as a column"),
+        ("ROUNDD(?t) > 3", "ROUNDD", "did you mean `ROUND`?"),
+    ],
+)
+def test_a_function_that_there_is_not_is_named(tmp_path: Path, expr: str, name: str, advice: str) -> None:
+    query = f"{PREFIX}SELECT ?m WHERE {{ ?m p:t ?t FILTER({expr}) }}"
+    assert noted(tmp_path, query) == [("FKG341", "error", name, advice)]
