@@ -1,9 +1,9 @@
 """Compilations that are kept until something that they read changes.
 
-An entry is two files in the user's cache folder: what was read and said (JSON), and the pack. It is used when the same files are named in
-the same way, every file that was read then has the same content now, and the compiler is the same. Only compilations that took a while,
-and that gave a pack, are kept, without the examples of the rules. What cannot be read is compiled again; a folder that cannot be written
-keeps nothing.
+An entry is two files in the user's cache folder: what was read and said (a checksum, and JSON), and the pack. It is used when the same
+files are named in the same way, every file that was read then has the same content now, and the compiler is the same. Only compilations
+that took a while, and that gave a pack, are kept, without the examples of the rules. What is damaged is compiled again; a folder that
+cannot be written keeps nothing. Nothing here needs NumPy or pydantic: to import them takes longer than to see that nothing has changed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from fedkg.errors import PackError
-from fedkg.pack import read_pack
+from fedkg.packed import Counts, Packed
 from fedkg_compiler.compilation import Compilation
-from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
 from fedkg_compiler.inputs import Inputs, recording
 
 WORTH = 0.5
@@ -44,7 +42,7 @@ def compile_cached(paths: Sequence[Path], graphs: Sequence[Path], client: str = 
     began = time.perf_counter()
     with recording() as inputs:
         result = compile_rules(paths, graphs=graphs, client=client)
-    if entry is not None and result.pack is not None and time.perf_counter() - began > WORTH:
+    if entry is not None and result.made is not None and time.perf_counter() - began > WORTH:
         _keep(entry, inputs, result)
     return result
 
@@ -67,53 +65,64 @@ def _entry(paths: Sequence[Path], graphs: Sequence[Path], client: str) -> Path |
 
 def _compiler() -> str:
     """What tells this compiler from any other: size and time of every one of its source files, and when a library was last installed."""
-    import pydantic
+    found = find_spec("fedkg"), find_spec("pydantic")
+    runtime, library = (Path(spec.origin).resolve().parent for spec in found if spec is not None and spec.origin is not None)
+    states = sorted(state for root in (Path(__file__).resolve().parent, runtime) for state in _states(str(root)))
+    return hashlib.sha256(json.dumps([library.parent.stat().st_mtime_ns, sys.version, states]).encode()).hexdigest()
 
-    import fedkg
 
-    roots = (Path(__file__).resolve().parent, Path(fedkg.__file__).resolve().parent)
-    files = sorted(path for root in roots for suffix in ("*.py", "*.lark") for path in root.rglob(suffix))
-    states = [(path.name, state.st_size, state.st_mtime_ns) for path in files for state in (path.stat(),)]
-    libraries = Path(pydantic.__file__).resolve().parents[1].stat().st_mtime_ns
-    return hashlib.sha256(json.dumps([libraries, sys.version, states]).encode()).hexdigest()
+def _states(folder: str) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of every source file below a folder."""
+    with os.scandir(folder) as found:
+        for item in found:
+            if item.name.endswith((".py", ".lark")):
+                state = item.stat()
+                yield item.path, state.st_size, state.st_mtime_ns
+            elif item.is_dir() and item.name != "__pycache__":
+                yield from _states(item.path)
 
 
 def _kept(entry: Path) -> Compilation | None:
     """What stands in an entry, if it still holds."""
     try:
-        said = json.loads(entry.with_suffix(".json").read_bytes())
+        checksum, _, text = entry.with_suffix(".json").read_bytes().partition(b"\n")
+        if hashlib.sha256(text).hexdigest().encode() != checksum:
+            return None
+        said = json.loads(text)
         listings = {(folder, pattern): tuple(names) for folder, pattern, names in said["listings"]}
-        if not Inputs(files=dict(said["files"]), listings=listings).unchanged():
-            return None
         body = entry.with_suffix(".fkgpack").read_bytes()
-        if hashlib.sha256(body).hexdigest() != said["pack"]:
+        if hashlib.sha256(body).hexdigest() != said["pack"] or not Inputs(files=said["files"], listings=listings).unchanged():
             return None
-        diagnostics = _form().validate_python(said["diagnostics"], strict=False)
-        return Compilation(pack=read_pack(body), diagnostics=diagnostics)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError, PackError):
+    except OSError:
         return None
+    made = Packed(body=body, counts=Counts(**said["counts"]))
+    return Compilation(made=made, diagnostics=tuple(_diagnostic(one) for one in said["diagnostics"]))
 
 
-@cache
-def _form() -> TypeAdapter[tuple[Diagnostic, ...]]:
-    """What reads diagnostics from JSON."""
-    return TypeAdapter(tuple[Diagnostic, ...])
+def _diagnostic(said: dict[str, Any]) -> Diagnostic:
+    """A diagnostic from what `asdict` made of it. `Any`: JSON."""
+    related = tuple(Related(span=Span(**one["span"]), message=one["message"]) for one in said["related"])
+    edits = tuple(Edit(**edit | {"span": Span(**edit["span"])}) for edit in (said["fix"] or {}).get("edits", ()))
+    return Diagnostic(**said | {"span": Span(**said["span"]), "related": related, "fix": Fix(edits=edits) if said["fix"] else None})
 
 
 def _keep(entry: Path, inputs: Inputs, result: Compilation) -> None:
-    assert result.pack is not None
-    body = result.pack.to_bytes()
+    packed = result.packed
+    assert packed is not None
     said = {
         "files": inputs.files,
         "listings": [[folder, pattern, list(names)] for (folder, pattern), names in inputs.listings.items()],
         "diagnostics": [asdict(item) for item in result.diagnostics],
-        "pack": hashlib.sha256(body).hexdigest(),
+        "pack": hashlib.sha256(packed.body).hexdigest(),
+        "counts": asdict(packed.counts),
     }
+    text = json.dumps(said).encode()
+    content = hashlib.sha256(text).hexdigest().encode() + b"\n" + text
     with suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        for suffix, content in ((".fkgpack", body), (".json", json.dumps(said).encode())):
+        for suffix, body in ((".fkgpack", packed.body), (".json", content)):
             part = entry.with_name(f".{entry.name}.{os.getpid()}.part")
-            part.write_bytes(content)
+            part.write_bytes(body)
             part.replace(entry.with_suffix(suffix))
         for old in sorted(entry.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)[:-MOST]:
             old.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.book import Book
-from fedkg_compiler.binding.clients import NOWHERE, check_client, in_scope
+from fedkg_compiler.binding.clients import NOWHERE, check_client, in_scope, without_private_checksums
 from fedkg_compiler.binding.declare import Properties, gather, gather_uses
 from fedkg_compiler.binding.lookup import Over, names_in
 from fedkg_compiler.binding.names import Names
@@ -100,7 +100,7 @@ def compile_rules(
     outcome = Outcome()
     pack = _compile(bodies, library, graph_paths, queries, problems, check_only, reasons if reason else None, outcome, client)
     found = _in_order([*problems.all(), *reasons], order)
-    return Compilation(pack=None if problems.failed or check_only else pack, diagnostics=found, examples=tuple(outcome.examples))
+    return Compilation(made=None if problems.failed or check_only else pack, diagnostics=found, examples=tuple(outcome.examples))
 
 
 def _sorted_out(paths: Sequence[Path], graphs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
@@ -182,6 +182,7 @@ def _compile(
     if problems.failed or (check_only and not (outcome.rows or outcome.conditions)):
         return None
     outcome.sources += [*(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies), *loaded, *sheets.sources.values()]
+    outcome.sources = without_private_checksums(outcome.sources, sources)
     pack = _pack(outcome, names, sources.book)
     if outcome.knowledge:
         from fedkg_compiler.knowledge.proof import prove

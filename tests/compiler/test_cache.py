@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from fedkg_compiler import cache
-from fedkg_compiler.cache import cache_folder, compile_cached
+from fedkg_compiler.cache import _diagnostic, cache_folder, compile_cached
+from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
 from fedkg_compiler.driver import compile_rules
 
 RULES = """
@@ -44,8 +50,47 @@ def test_the_second_compilation_is_the_first_one_kept(rules: Path, monkeypatch: 
     monkeypatch.setattr("fedkg_compiler.driver.compile_rules", never)
     second = compile_cached([rules], [])
     assert second.pack is not None
-    assert second.pack.to_bytes() == first.pack.to_bytes()
+    assert second.packed is not None
+    assert second.packed.body == second.pack.to_bytes() == first.pack.to_bytes()
+    assert second.counts == second.pack.counts == first.pack.counts
     assert second.diagnostics == first.diagnostics
+
+
+def test_what_is_kept_is_told_without_the_libraries_of_a_compilation(rules: Path) -> None:
+    """Their import takes longer than the look at the files; where the pack itself is asked for, they come."""
+    asked = "from pathlib import Path; from fedkg_compiler.cache import compile_cached; import sys"
+    told = "print(found.counts.rules, len(found.diagnostics), len(found.packed.body), 'numpy' in sys.modules, 'pydantic' in sys.modules)"
+    first = compile_cached([rules], [])
+    assert first.packed is not None
+    done = subprocess.run(
+        [sys.executable, "-c", f"{asked}; found = compile_cached([Path({str(rules)!r})], []); {told}; assert found.pack.rows == 1"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["1", str(len(first.diagnostics)), str(len(first.packed.body)), "False", "False"]
+
+
+def test_a_change_is_seen_where_size_and_time_stay(rules: Path) -> None:
+    compile_cached([rules], [])
+    limits = rules.parent / "limits.csv"
+    state = limits.stat()
+    limits.write_text("tag,high\ntorque,70\n", encoding="utf-8")
+    os.utime(limits, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert limits.stat().st_size == state.st_size
+    second, fresh = compile_cached([rules], []), compile_rules([rules])
+    assert second.pack is not None
+    assert fresh.pack is not None
+    assert second.pack.to_bytes() == fresh.pack.to_bytes()
+
+
+def test_a_diagnostic_comes_back_from_json_whole() -> None:
+    span, other = (Span(file="rules\udcff.fkg", line=line, column=1, end_line=line, end_column=9) for line in (1, 2))
+    bare = Diagnostic(code="FKG001", severity="info", span=span, message="wrong")
+    full = Diagnostic(
+        code="FKG001", severity="error", span=span, message="wrong", help="mend it", related=(Related(span=other, message="here"),),
+        fix=Fix(edits=(Edit(span=other, was="a", text="b"), Edit(span=span, was="", text="c"))),
+    )  # fmt: skip
+    for diagnostic in (bare, full):
+        assert _diagnostic(json.loads(json.dumps(asdict(diagnostic)))) == diagnostic
 
 
 @pytest.mark.parametrize("changed", ["rules.fkg", "limits.csv"])
@@ -82,6 +127,24 @@ def test_a_damaged_entry_is_compiled_again(rules: Path, suffix: str) -> None:
     assert first.pack is not None
     assert second.pack is not None
     assert second.pack.to_bytes() == first.pack.to_bytes()
+
+
+def test_an_entry_whose_words_were_changed_is_compiled_again(rules: Path) -> None:
+    """It is still JSON, and says something else: its checksum tells."""
+    first = compile_cached([rules], [])
+    entry = next(path for path in entries() if path.suffix == ".json")
+    entry.write_bytes(entry.read_bytes().replace(b"undeclared_unit", b"undeclared_quip"))
+    assert first.diagnostics != ()
+    assert compile_cached([rules], []).diagnostics == first.diagnostics
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{}", b"[]\n{}", b"\xff\xfe"])
+def test_an_entry_of_another_form_is_compiled_again(rules: Path, content: bytes) -> None:
+    compile_cached([rules], [])
+    entry = next(path for path in entries() if path.suffix == ".json")
+    entry.write_bytes(content)
+    assert compile_cached([rules], []).pack is not None
+    assert len(entry.read_bytes()) > len(content)
 
 
 def test_only_so_many_entries_are_kept(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
