@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from fedkg.nearest import did_you_mean
+from fedkg.nearest import Suggestion, did_you_mean
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.problems import Problems
@@ -27,7 +27,7 @@ from fedkg_compiler.syntax.tree import Example, Rule, Statement, Use, Word
 STORIES = "examples"
 """The folder with whole rule files of the docs, which declare signals of their own and are not for others to use."""
 
-QUIET = ("FKG112", "FKG173", "FKG174", "FKG233", "FKG276", "FKG313", "FKG505", "FKG511")
+QUIET = ("FKG112", "FKG173", "FKG174", "FKG233", "FKG276", "FKG313", "FKG318", "FKG505", "FKG511")
 """What is said of rules that their author could mend: nobody who merely uses them has to hear it."""
 
 
@@ -140,7 +140,11 @@ def _named(word: Word, shelf: dict[str, str], problems: Problems) -> list[str]:
         return []
     listed = f"there are {', '.join(within)}" if within else f"its areas are {', '.join(areas)}"
     advice = did_you_mean(word.text, [*shelf, *areas], listed)
-    problems.error("FKG540", word.span, f"the rule library has no `{word.text}`", advice if advice == listed else f"{advice} ({listed})")
+    if isinstance(advice, Suggestion):
+        advice = Suggestion(f"{advice} ({listed})", advice.wrong, advice.right)
+    elif advice != listed:
+        advice = f"{advice} ({listed})"
+    problems.error("FKG540", word.span, f"the rule library has no `{word.text}`", advice)
     return []
 
 

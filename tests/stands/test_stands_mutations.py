@@ -132,7 +132,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_small_files_with_a_mistake_or_several() -> None:
-    assert compiled(SMALL, (1, 1, 2, 4), 250, seed=31) > 10
+    assert compiled(SMALL, (1, 1, 2, 4), 350, seed=31) > 10
 
 
 def test_the_milling_rules_with_a_mistake_or_several(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related, Span
 
+_ANGLES = {"deg", "degree", "degrees", "°"}
+
 
 def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
     """The value in a unit of the same dimension; a bare value takes the unit as it is."""
@@ -126,6 +128,8 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     advice = ""
     if {"norm volume"} & {name for name, _ in (*one.dimension, *two.dimension)}:
         advice = "a norm cubic metre is an amount of gas; what it fills depends on temperature and pressure, so convert it in the data"
+    elif {one.text, two.text} & _ANGLES and "temperature" in {name for name, _ in (*one.dimension, *two.dimension)}:
+        advice = "it is an angle here: write degC, degF or K for a temperature"
     elif not one.dimension or not two.dimension:
         advice = "one of them is a plain number"
     scope.problems.error(

@@ -27,7 +27,7 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
     for word in missing:
         near = did_you_mean(word.text, environment.cells, f"bind it: for ?{word.text}, ... where {{ ... }}")
         sources.problems.error("FKG201", word.span, f"no quantifier of this cause binds ?{word.text}", near.replace("`", "`?", 1))
-    lag = None if statement.lag is None else seconds(statement.lag, sources.problems)
+    lag = None if statement.lag is None else seconds(statement.lag, sources.problems, "lag")
     if missing or not environment.known or (statement.lag is not None and lag is None):
         return None
     note_unused(statement.quantifier, environment, {word.text for word in ends}, sources.problems)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, cast, get_args
 
+from fedkg.pack.manifest import Source
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.names import FileRule, Names
 from fedkg_compiler.binding.places import Sources
@@ -16,6 +18,9 @@ from fedkg_compiler.syntax.tree import Infer, KeepSet, PredictKnowledge, RangeKn
 
 NOWHERE = Span(file="", line=1, column=1, end_line=1, end_column=1)
 """The place of what is said about the command line."""
+
+EVERYBODYS = ("rules", "query", "ontology")
+"""The kinds of files that all of a federation has."""
 
 ScopeName = Literal["public", "server", "client"]
 Scoped = FileRule | Infer | KeepSet | RangeKnowledge | PredictKnowledge
@@ -106,6 +111,17 @@ def owned(environment: Environment, sources: Sources) -> Environment:
         message = f"{gone} of {environment.rows} solutions are not about `{sources.names.client}`, and are left out"
         sources.problems.info("FKG287", environment.span, message)
     return environment.take(kept)
+
+
+def without_private_checksums(found: Iterable[Source], sources: Sources) -> list[Source]:
+    """The files that went into the pack, those of a site without their checksums.
+
+    With a checksum of all of its graph, whoever holds the pack could try out guesses about what else stands there. The files of a site
+    are all but rules, queries and ontologies, in the private pack of a client and wherever the graph says of anything whose it is.
+    """
+    if not sources.names.client and not any(_clients(sources).values()):
+        return list(found)
+    return [source if source.kind in EVERYBODYS else source.model_copy(update={"sha256": ""}) for source in found]
 
 
 def _clients(sources: Sources) -> dict[str, frozenset[str]]:

@@ -342,15 +342,15 @@ def _is_only(what: str, statement: Statement, first: dict[str, Statement], probl
     return False
 
 
-def seconds(quantity: Quantity, problems: Problems) -> float | None:
-    """A length of time in seconds; None, with a problem, where it is none."""
+def seconds(quantity: Quantity, problems: Problems, word: str = "step") -> float | None:
+    """A length of time in seconds; None, with a problem, where it is none. `word`: what it stands behind."""
     unit = unit_of(quantity.unit, problems)
     second = parse_unit("s")
     if isinstance(second, UnitProblem) or (unit is None and quantity.unit is not None):
         return None
     if unit is None or not same_dimension(unit, second):
-        said = f"`{unit.text}` is not a time" if unit else "a step has a unit of time"
-        problems.error("FKG213", quantity.unit.span if quantity.unit else quantity.span, said, "write: step 5 min")
+        said = f"`{unit.text}` is not a time" if unit else f"a {word} has a unit of time"
+        problems.error("FKG213", quantity.unit.span if quantity.unit else quantity.span, said, f"write: {word} 5 min")
         return None
     found = conversion(replace(unit), second).one(quantity.value)
     if math.isinf(found):

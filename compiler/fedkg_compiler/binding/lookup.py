@@ -130,6 +130,10 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
         return None
     header = f", or write the header of its column as it is: `` `{name}` ``"
     near = did_you_mean(name, names.known())
+    if (root := name.rstrip("²³")) in names.signals and root != name:
+        near = f"a power is written ^: {root} ^ {'2' if name.endswith('²') else '3'}"
+    if not near and name.casefold() in ("true", "false", "on", "off", "yes", "no"):
+        near = f"a truth value stands behind `is`: valve is {name}"
     sources.problems.error("FKG200", node.span, f"`{name}` is not declared", near or f"declare it: signal {name} in ...{header}")
     return None
 

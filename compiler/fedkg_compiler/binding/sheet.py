@@ -31,13 +31,7 @@ def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, s
     folder = sources.names.folders.get(path.span.file, Path())
     table = sheets.read(folder / path.text)
     if isinstance(table, FedkgError):
-        detail = f" ({table.received})" if getattr(table, "received", "") else ""
-        sources.problems.error(
-            "FKG170",
-            path.span,
-            f'the sheet "{path.text}" cannot be read: {_without_path(table.message, folder / path.text, path.text)}{detail}',
-            _help(folder, path.text),
-        )
+        sources.problems.error("FKG170", path.span, unreadable(table, folder / path.text, path.text), _help(folder, path.text))
         return None
     headers = {word.text: _header(word, table, path, sources.problems) for word in variables}
     if any(header is None for header in headers.values()):
@@ -62,8 +56,15 @@ def _where(table: Table, name: str, row: int) -> str:
     return f"{table.where(row)} of {name}"
 
 
-def _without_path(message: str, path: Path, short: str) -> str:
-    return message.replace(str(path.resolve()), short).replace(str(path), short)
+def unreadable(error: FedkgError, path: Path, short: str, what: str = "sheet") -> str:
+    """Why a sheet cannot be read, its name said once: ``the sheet "limts.csv" cannot be read: No such file or directory``."""
+    said = error.message.replace(str(path.resolve()), short).replace(str(path), short)
+    received = getattr(error, "received", "")
+    if received and said in (f"cannot read table {short}", f"cannot read table {path.name}"):
+        return f'the {what} "{short}" cannot be read: {received}'
+    detail = f" ({received})" if received else ""
+    rest = said.removeprefix(f"{short} ").removeprefix(f"{path.name} ")
+    return f'the {what} "{short}" {rest}{detail}' if rest != said else f'the {what} "{short}" cannot be read: {said}{detail}'
 
 
 def _help(folder: Path, name: str) -> str:

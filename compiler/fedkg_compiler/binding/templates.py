@@ -266,12 +266,16 @@ def check_templates(names: Names, problems: Problems) -> None:
 
 def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems) -> None:
     if name not in names.broken_templates:
+        from fedkg_compiler.binding.functions import FUNCTIONS
         from fedkg_compiler.library import home_of
 
         home = home_of(name, "template")
         near = did_you_mean(name, names.templates, f"declare it: template {name}(x) = ...") if home is None else f"write: use rules {home}"
         if (whole := home_of(name, "rule")) is not None:
             near = f"it is a rule and no template: use rules {whole} takes it as it is"
+        if name in FUNCTIONS:
+            values = "x, y" if FUNCTIONS[name][1] > 1 else "x"
+            near = f"it is a function; declare a condition that uses it: template NAME({values}, high) = {name}({values}) <= high"
         problems.error("FKG265", span, f"there is no template `{name}`", near)
 
 

@@ -15,15 +15,18 @@ of the header, else that of the signal.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fedkg.errors import FedkgError
 from fedkg.nearest import did_you_mean
 from fedkg.tables import Table
 from fedkg.tables.numerals import DecimalMark, decimal_marks, number
+from fedkg.units import Unit, parse_unit
 from fedkg.units.header import split_header
+from fedkg.units.unit import same_dimension
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.sheet import unreadable
 from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.knowledge.answer import Answer, Statement
@@ -45,24 +48,34 @@ from fedkg_compiler.syntax.tree import (
 ANYTHING = frozenset({"", "-", "–", "any", "*"})
 _CELL = re.compile(r"^(?P<op><=|>=|<|>|==?|!=|≤|≥|≠)?\s*(?P<rest>.*)$", re.DOTALL)
 _RANGE = re.compile(r"^(?P<low>[-+−]?\S+)\s*\.\.\s*(?P<high>[-+−]?\d\S*)\s*(?P<unit>.*)$")
-_QUANTITY = re.compile(r"^(?P<number>[-+−]?[\d.,' ]*\d(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
+_QUANTITY = re.compile(r"^(?P<number>[-+−]?[\d.,' ]*\d(?:[eE][-+]?\d+)?)\s*(?P<unit>(?!\.)\S*)$")
 _NUMBER = re.compile(r"\d[\d.,]*\d|\d")
+_SHOWN = 5
 _SIGNS = {"≤": "<=", "≥": ">=", "≠": "!=", "=": "=="}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sheet:
-    """The table, how its numbers are written, and where its name stands."""
+    """The table, how its numbers are written, where its name stands, and what is wrong with its cells, with advice."""
 
     table: Table
     decimal: DecimalMark
     place: Span
     sources: Sources
+    found: list[tuple[str, str]] = field(default_factory=list)
 
     def wrong(self, row: int, header: str, said: str, advice: str) -> None:
-        """Complain of a cell."""
+        """Keep in mind that a cell is wrong."""
         line = f"line {self.table.lines[row]}" if len(self.table.lines) else f"row {row + 1}"
-        self.sources.problems.error("FKG375", self.place, f"{self.table.name}, {line}, column `{header}`: {said}", advice)
+        self.found.append((f"{line}, column `{header}`: {said}", advice))
+
+    def tell(self) -> None:
+        """Say at once which cells are wrong: the first few, and how many there are besides."""
+        if self.found:
+            shown = "; ".join(said for said, _ in self.found[:_SHOWN])
+            more = len(self.found) - _SHOWN
+            message = f"{self.table.name}, {shown}{f'; and {more} more' if more > 0 else ''}"
+            self.sources.problems.error("FKG375", self.place, message, self.found[0][1])
 
 
 def table_clauses(
@@ -70,9 +83,10 @@ def table_clauses(
 ) -> list[tuple[Condition, Choice | Expression]]:
     """The rows of a decision table as clauses; [] with problems where it is wrong."""
     place = source.path.span
-    table = sheets.read(sources.names.folders[place.file] / source.path.text)
+    path = sources.names.folders[place.file] / source.path.text
+    table = sheets.read(path)
     if isinstance(table, FedkgError):
-        message = f"the decision table {source.path.text} cannot be read: {table.message}"
+        message = unreadable(table, path, source.path.text, "decision table")
         sources.problems.error("FKG170", place, message, table.help or "name a CSV, Parquet or xlsx file")
         return []
     sheet = _Sheet(table=table, decimal=_decimal(table), place=place, sources=sources)
@@ -82,6 +96,7 @@ def table_clauses(
     conditions, said = columns
     clauses: list[tuple[Condition, Choice | Expression]] = []
     for row in range(table.rows):
+        known = len(sheet.found)
         parts = [part for header, name in conditions if (part := _condition(sheet, header, name, row)) is not None]
         text = table.texts(said)[row].strip()
         result = (
@@ -89,11 +104,14 @@ def table_clauses(
         )
         if result is None:
             continue
+        if not parts and known < len(sheet.found):
+            continue
         if not parts:
             message = "every cell of a condition is empty: it would hold always"
             sheet.wrong(row, conditions[0][0] if conditions else said, message, "write `otherwise` behind the table in the rule file")
             continue
         clauses.append((parts[0] if len(parts) == 1 else AllOf(span=place, args=tuple(parts)), result))
+    sheet.tell()
     return clauses
 
 
@@ -139,9 +157,12 @@ def _condition(sheet: _Sheet, header: str, name: str, row: int) -> Condition | N
         return None
     subject = Reference(span=sheet.place, name=name)
     unit = split_header(header)[1]
+    signal = sheet.sources.names.signals.get(name)
     found = _RANGE.match(text)
     if found is not None:
         ends = [_quantity(sheet, found[end], found["unit"].strip() or unit) for end in ("low", "high")]
+        if _foreign(sheet, row, header, found["unit"].strip(), None if signal is None else signal.unit):
+            return None
         if ends[0] is not None and ends[1] is not None:
             return _compare(sheet, (ends[0], subject, ends[1]), ("<=", "<="))
     match = _CELL.match(text)
@@ -150,14 +171,25 @@ def _condition(sheet: _Sheet, header: str, name: str, row: int) -> Condition | N
     operator = _SIGNS.get(sign, sign) if sign else "=="
     parts = _QUANTITY.match(rest)
     quantity = None if parts is None else _quantity(sheet, parts["number"], parts["unit"] or unit)
-    if quantity is not None:
-        return _compare(sheet, (subject, quantity), (operator,))
-    signal = sheet.sources.names.signals.get(name)
+    if quantity is not None and parts is not None:
+        if not _foreign(sheet, row, header, parts["unit"], None if signal is None else signal.unit):
+            return _compare(sheet, (subject, quantity), (operator,))
+        return None
     if operator in ("==", "!=") and rest and not re.search("[<>=]", rest) and (signal is None or signal.unit is None):
         values = tuple(Word(span=sheet.place, text=value.strip()) for value in rest.split(","))
         return Membership(span=sheet.place, subject=subject, negated=operator == "!=", values=values)
     sheet.wrong(row, header, f"`{text}` is no condition", "write > 12.5, 8 .. 12, = 3, a class, or leave it empty")
     return None
+
+
+def _foreign(sheet: _Sheet, row: int, header: str, text: str, unit: Unit | None) -> bool:
+    """Whether the unit behind a number is none, or not one of what `unit` measures; that is said with its cell."""
+    found = parse_unit(text) if text else None
+    if found is None or (isinstance(found, Unit) and (unit is None or same_dimension(found, unit))):
+        return False
+    said = f"`{text}` cannot be compared with `{unit.text}`" if isinstance(found, Unit) and unit is not None else f"`{text}` is not a unit"
+    sheet.wrong(row, header, said, "write the number in the unit of the column, or in another one of its kind")
+    return True
 
 
 def _compare(sheet: _Sheet, operands: tuple[Expression, ...], signs: tuple[str, ...]) -> Comparison:

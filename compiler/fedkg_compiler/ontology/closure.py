@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, composed, ends, grouped, joined, of, reach, turned, without, without_self
+from fedkg_compiler.ontology import pairs as relation
+from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, TooManyPairs, ends, grouped, joined, of, turned, without, without_self
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
@@ -48,19 +49,32 @@ _PROPERTY_WORDS = (SUB_PROPERTY, SAME_PROPERTY, DOMAIN, RANGE, INVERSE, TRANSITI
 _NUMBER: dict[Node, int] = {node: i for i, node in enumerate((*_CLASS_WORDS, *_PROPERTY_WORDS))}
 
 
+class TooLarge(Exception):
+    """More than `fedkg_compiler.ontology.pairs.LIMIT` triples follow.
+
+    Attributes:
+        property: the one of which there are too many.
+    """
+
+    def __init__(self, property: ox.NamedNode) -> None:
+        super().__init__(property.value)
+        self.property = property
+
+
 @dataclass(slots=True)
 class _Facts:
     """Everything that is known, in numbers.
 
     Attributes:
         nodes: by number; those of `_NUMBER` first. pairs: by the number of the property.
-        named, sayable: [n], which nodes are IRIs, and which can be subjects.
+        named, sayable: [n], which nodes are IRIs, and which can be subjects. told: how many triples there were.
     """
 
     nodes: list[Node]
     pairs: dict[int, Pairs]
     named: npt.NDArray[np.bool_]
     sayable: npt.NDArray[np.bool_]
+    told: int
 
     def of(self, word: ox.NamedNode) -> Pairs:
         """The pairs that one of the words of RDFS and OWL joins."""
@@ -72,8 +86,30 @@ class _Facts:
         return np.compress(types == _NUMBER[word], members)
 
     def add(self, predicate: int, pairs: Pairs) -> None:
-        """Take up further pairs of a property."""
+        """Take up further pairs of a property. Raises TooLarge."""
         self.pairs[predicate] = joined(self.pairs.get(predicate, NONE), pairs)
+        if sum(known.size for known in self.pairs.values()) > self.told + relation.LIMIT:
+            raise self.too_large(predicate)
+
+    def reach(self, pairs: Pairs, predicate: int) -> Pairs:
+        """The transitive closure of pairs of a property. Raises TooLarge."""
+        try:
+            return relation.reach(pairs, len(self.nodes))
+        except TooManyPairs:
+            raise self.too_large(predicate) from None
+
+    def composed(self, first: Pairs, second: Pairs, predicate: int) -> Pairs:
+        """The pairs of a property that come about by two steps. Raises TooLarge."""
+        try:
+            return relation.composed(first, second, len(self.nodes))
+        except TooManyPairs:
+            raise self.too_large(predicate) from None
+
+    def too_large(self, predicate: int) -> TooLarge:
+        """What is raised for a property with too many pairs."""
+        node = self.nodes[predicate]
+        assert isinstance(node, ox.NamedNode)
+        return TooLarge(node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +123,11 @@ class _Schema:
 
 
 def follows(triples: Sequence[ox.Quad]) -> list[ox.Quad]:
-    """Return everything that follows from these triples by the rules above, without themselves; each once, in no order of note."""
+    """Return everything that follows from these triples by the rules above, without themselves; each once, in no order of note.
+
+    Raises:
+        TooLarge: that is more than fits in memory.
+    """
     facts = _numbered(triples)
     known = dict(facts.pairs)
     count = -1
@@ -113,6 +153,7 @@ def _numbered(triples: Sequence[ox.Quad]) -> _Facts:
         {numbers[node]: of(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), n) for node, (left, right) in columns.items()},
         np.fromiter((isinstance(node, ox.NamedNode) for node in nodes), dtype=np.bool_, count=n),
         np.fromiter((isinstance(node, ox.NamedNode | ox.BlankNode) for node in nodes), dtype=np.bool_, count=n),
+        told=len(triples),
     )
 
 
@@ -135,8 +176,8 @@ def _schema(facts: _Facts) -> _Schema:
     classes = joined(facts.of(SUB_CLASS), same_class, turned(same_class, n), parts, turned(whole, n))
     properties = joined(facts.of(SUB_PROPERTY), same_property, turned(same_property, n))
     return _Schema(
-        classes=without_self(reach(classes, n), n),
-        properties=without_self(reach(properties, n), n),
+        classes=without_self(facts.reach(classes, _NUMBER[SUB_CLASS]), n),
+        properties=without_self(facts.reach(properties, _NUMBER[SUB_PROPERTY]), n),
         inverses=joined(inverse, turned(inverse, n), of(symmetric, symmetric, n)),
         transitive=frozenset(facts.typed(TRANSITIVE).tolist()),
     )
@@ -165,7 +206,7 @@ def _inherit_triples(facts: _Facts, schema: _Schema) -> None:
     while fresh:
         node, pairs = fresh.popitem()
         if node in schema.transitive:
-            new = _sayable(without(reach(facts.pairs[node], n), facts.pairs[node]), node, n)
+            new = _sayable(without(facts.reach(facts.pairs[node], node), facts.pairs[node]), node, n)
             facts.add(node, new)
             pairs = joined(_sayable(pairs, node, n), new)
         back = turned(pairs[facts.sayable[pairs % n]], n)
@@ -192,9 +233,9 @@ def _inherit_types(facts: _Facts, schema: _Schema) -> None:
         members = np.concatenate([NONE, *(ends(pairs, n)[side] for _, pairs in used)])
         properties = np.repeat(np.array([node for node, _ in used], dtype=np.int64), [pairs.size for _, pairs in used])
         can = facts.sayable[members]
-        types.append(composed(of(members[can], properties[can], n), classes, n))
+        types.append(facts.composed(of(members[can], properties[can], n), classes, _NUMBER[TYPE]))
     told = joined(*types)
-    told = joined(told, composed(told, schema.classes, n))
+    told = joined(told, facts.composed(told, schema.classes, _NUMBER[TYPE]))
     facts.add(_NUMBER[TYPE], told[facts.named[told % n]])
 
 

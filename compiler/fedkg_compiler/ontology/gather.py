@@ -49,33 +49,36 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
     found: dict[str, Definition] = defaultdict(lambda: Definition(ontology))
     observed: set[str] = set()
     beside: set[str] = set()
+    predicates: set[ox.NamedNode] = set()
     for quad in document.triples:
-        if quad.predicate not in _TELLING or not isinstance(quad.subject, ox.NamedNode):
+        node = quad.predicate  # each look into a quad makes an object
+        predicates.add(node)
+        if node not in _TELLING or not isinstance(subject := quad.subject, ox.NamedNode):
             continue
-        predicate, entry = quad.predicate.value, found[quad.subject.value]
-        if isinstance(quad.object, ox.Literal):
+        predicate, entry, told = node.value, found[subject.value], quad.object
+        if isinstance(told, ox.Literal):
             if predicate in _LABEL:
-                entry.labels.add((quad.object.language or "", quad.object.value))
+                entry.labels.add((told.language or "", told.value))
             elif predicate in _COMMENT:
-                entry.comments.add((quad.object.language or "", quad.object.value))
+                entry.comments.add((told.language or "", told.value))
         elif predicate == RDFS + "subClassOf":
             entry.kind = "class"
-        elif predicate == RDF + "type" and isinstance(quad.object, ox.NamedNode):
-            kind = quad.object.value
+        elif predicate == RDF + "type" and isinstance(told, ox.NamedNode):
+            kind = told.value
             if kind in _CLASS_TYPES:
                 entry.kind = "class"
             elif kind in _PROPERTY_TYPES and entry.kind != "class":
                 entry.kind = "property"
             elif kind == SOSA + "ObservableProperty":
-                observed.add(quad.subject.value)
+                observed.add(subject.value)
             elif kind == OWL + "Ontology":
-                beside.add(quad.subject.value)
+                beside.add(subject.value)
     if individuals:
         subjects = {quad.subject for quad in document.triples}
         named = {node.value for node in subjects if isinstance(node, ox.NamedNode)} - beside
         return {iri: found[iri] for iri in named if split_iri(iri)[1]}
     kept = {iri: entry for iri, entry in found.items() if entry.kind != "individual" or iri in observed}
-    for iri in {node.value for node in {quad.predicate for quad in document.triples}} - set(kept):
+    for iri in {node.value for node in predicates} - set(kept):
         if iri.startswith(tuple(STANDARD_TERMS)):
             continue
         kept[iri] = found[iri]

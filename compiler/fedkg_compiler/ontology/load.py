@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from fedkg.nearest import Suggestion, certain
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import ABSENT, note
+from fedkg_compiler.ontology import pairs
 from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
-from fedkg_compiler.ontology.closure import follows
+from fedkg_compiler.ontology.closure import TooLarge, follows
 from fedkg_compiler.ontology.gather import Definition, by_namespace, definitions, find, strangers
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.ownership import Ownership, cut
@@ -21,6 +23,7 @@ from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
 from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
 from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
+from fedkg_compiler.ontology.terms import split_iri
 from fedkg_compiler.ontology.two_names import one_of_two_names
 from fedkg_compiler.ontology.values import is_iri
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
@@ -89,22 +92,37 @@ def load_graph(
     equal, said = one_of_two_names(loading.graphs, ontologies, [iri for iri, _ in prefixes.values()])
     loading.problems += said
     triples = [*(quad for document in [*ontologies, *loading.graphs] for quad in document.triples), *equal]
-    whole = _closed(triples)
+    whole = _closed(loading, triples)
     _declare_prefixes(loading, prefixes)
     if client:
         kept, ownership = cut(triples, whole, client)
-        graph = _graph(loading, _closed(kept), whole, ownership)
+        graph = _graph(loading, _closed(loading, kept), whole, ownership)
     else:
         graph = _graph(loading, whole, whole)
     sources = tuple(loading.sources[key] for key in sorted(loading.sources))
     return graph, tuple(loading.problems), sources
 
 
-def _closed(triples: Sequence[ox.Quad]) -> ox.Store:
+def _closed(loading: _Loading, triples: Sequence[ox.Quad]) -> ox.Store:
+    """The triples with what follows from them; without, and a problem told, where that is too much."""
     store = ox.Store()
     store.extend(triples)
-    store.extend(follows(triples))
+    try:
+        store.extend(follows(triples))
+    except TooLarge as error:
+        loading.problems.append(_too_large(loading, error.property))
     return store
+
+
+def _too_large(loading: _Loading, property: ox.NamedNode) -> Diagnostic:
+    documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
+    most = max(documents, key=lambda document: sum(quad.predicate == property for quad in document.triples))
+    return report(
+        "FKG118",
+        find(most, property.value, *split_iri(property.value)),
+        f"more than {pairs.LIMIT:,} triples follow from the graphs, too many of them of <{property.value}>",
+        help="leave out the part of the graph that no rule needs, or do not declare the property transitive",
+    )
 
 
 def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
@@ -119,10 +137,12 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
                 return
             note(path, ABSENT)
     local = {path.stem for path in beside.iterdir() if path.suffix in RDF_SUFFIXES} if beside is not None and beside.is_dir() else set()
-    meant = closest(name, {*loading.catalog.names(), *local})
-    advice = (
-        f"did you mean `{meant}`?" if meant else f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
-    )
+    known = {*loading.catalog.names(), *local}
+    meant = closest(name, known)
+    listed = f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
+    advice = f"did you mean `{meant}`?" if meant else listed
+    if meant and meant == certain(name, known):
+        advice = Suggestion(advice, name, meant)
     loading.problems.append(report("FKG100", span, f"there is no ontology `{name}`", help=advice))
 
 

@@ -15,6 +15,13 @@ Nodes = npt.NDArray[np.int64]
 
 NONE: Pairs = np.empty(0, dtype=np.int64)
 
+LIMIT = 5_000_000
+"""The most pairs that are concluded: as triples in memory they take about 4 GB."""
+
+
+class TooManyPairs(Exception):
+    """A relation would have more than `LIMIT` pairs."""
+
 
 def of(left: Nodes, right: Nodes, n: int) -> Pairs:
     """The relation of these pairs. left, right: [P], or of shapes that go together."""
@@ -56,20 +63,31 @@ def without_self(pairs: Pairs, n: int) -> Pairs:
 
 
 def composed(first: Pairs, second: Pairs, n: int) -> Pairs:
-    """The pairs (a, c) for which (a, b) is in the first relation and (b, c) in the second."""
+    """The pairs (a, c) for which (a, b) is in the first relation and (b, c) in the second.
+
+    Raises:
+        TooManyPairs: there are too many (a, b, c) to be written down.
+    """
     left, middle = ends(first, n)
     begin, end = np.searchsorted(second, middle * n), np.searchsorted(second, (middle + 1) * n)
     counts = end - begin
+    if counts.sum() > 8 * LIMIT:  # as numbers they are small, and the same pair may come about in several ways
+        raise TooManyPairs
     places = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
     return of(np.repeat(left, counts), second[places] % n, n)
 
 
 def reach(pairs: Pairs, n: int) -> Pairs:
-    """The transitive closure: every node with all that it leads to, itself where it is on a circle."""
+    """The transitive closure: every node with all that it leads to, itself where it is on a circle.
+
+    Raises:
+        TooManyPairs: it has more than `LIMIT` pairs.
+    """
     steps: dict[int, list[int]] = defaultdict(list)
     for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
         steps[left].append(right)
     reached: dict[int, set[int]] = {}
+    count = 0
     for start, nexts in steps.items():
         found: set[int] = set()
         waiting = [*nexts]
@@ -83,6 +101,9 @@ def reach(pairs: Pairs, n: int) -> Pairs:
             else:
                 waiting += steps.get(node, ())
         reached[start] = found
+        count += len(found)
+        if count > LIMIT:
+            raise TooManyPairs
     return np.sort(np.fromiter((start * n + node for start, found in reached.items() for node in found), dtype=np.int64))
 
 

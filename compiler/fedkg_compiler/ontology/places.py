@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedkg_compiler.diagnostics.fixes import suggested
 from fedkg_compiler.diagnostics.record import Diagnostic, Severity, Span
 
 
@@ -25,5 +26,5 @@ def _advance(line: int, column: int, text: str) -> tuple[int, int]:
 
 
 def report(code: str, span: Span, message: str, *, help: str = "", severity: Severity = "error") -> Diagnostic:
-    """Return a diagnostic; shorter to write than the record itself."""
-    return Diagnostic(code=code, severity=severity, span=span, message=message, help=help)
+    """Return a diagnostic, with the fix where the help is a `Suggestion`; shorter to write than the record itself."""
+    return Diagnostic(code=code, severity=severity, span=span, message=message, help=help, fix=suggested(span, help))

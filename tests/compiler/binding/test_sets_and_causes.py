@@ -99,6 +99,11 @@ def test_what_is_wrong(text: str, code: str, tmp_path: Path) -> None:
     assert [problem.code for problem in compiled(text, tmp_path)[1] if problem.severity == "error"] == [code]
 
 
+def test_a_lag_that_is_no_time_is_told_how_to_be_written(tmp_path: Path) -> None:
+    text = "cause c for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 10 bar"
+    assert [problem.help for problem in compiled(text, tmp_path)[1] if problem.code == "FKG213"] == ["write: lag 5 min"]
+
+
 def test_causes_join_clients(tmp_path: Path) -> None:
     """K1 and M7 are of the client linz: that one feeds the other is no cause, and both feed K2, which is one."""
     pack, problems = compiled("cause line for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 12 min", tmp_path)

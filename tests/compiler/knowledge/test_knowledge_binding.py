@@ -265,3 +265,20 @@ def test_a_header_with_its_unit_is_that_of_the_signal_s_column(tmp_path: Path) -
     text = 'signal water in % column "Moisture" span 0 .. 40\npredict knowledge q of grade in table "q.csv"\n  otherwise predict A\n'
     pack = built(text, tmp_path)
     np.testing.assert_array_equal(predictions(pack, model(pack, "q"), samples(pack, water=[13.0, 1.0])), [2.0, 0.0])
+
+
+def test_wrong_cells_of_a_decision_table_are_told_together_with_their_places(tmp_path: Path) -> None:
+    cells = ["ash [%],sulphur,grade", ">1,<= 1 bar,A", "8..,,A", "3 foo,,A", "1 .. 2 bar,,A", "2,,Q", "=> 3,,A", "4,,A"]
+    (tmp_path / "g.csv").write_text("\n".join(cells) + "\n", encoding="utf-8")
+    found = compile_rules([_file(tmp_path, 'range knowledge k of grade in table "g.csv"\n  otherwise allow any\n')])
+    (error,) = [item for item in found.diagnostics if item.severity == "error"]
+    assert error.code == "FKG375"
+    assert error.message.split("g.csv, ")[1].split("; ") == [
+        "line 2, column `sulphur`: `bar` cannot be compared with `%`",
+        "line 3, column `ash [%]`: `8..` is no condition",
+        "line 4, column `ash [%]`: `foo` is not a unit",
+        "line 5, column `ash [%]`: `bar` cannot be compared with `%`",
+        "line 6, column `grade`: `Q` is no class of `grade`",
+        "and 1 more",
+    ]
+    assert error.help == "write the number in the unit of the column, or in another one of its kind"

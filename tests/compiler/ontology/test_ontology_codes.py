@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from graph_cases import HERE, header, plant_graph
@@ -12,7 +13,7 @@ from graph_cases import HERE, header, plant_graph
 from fedkg_compiler.diagnostics.codes.graph import GRAPH
 from fedkg_compiler.diagnostics.codes.ontology import ONTOLOGY
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology import Catalog, add_entry, load_graph
+from fedkg_compiler.ontology import Catalog, add_entry, load_graph, pairs
 from fedkg_compiler.ontology.reading import read_rdf
 
 Problems = tuple[Diagnostic, ...]
@@ -37,6 +38,11 @@ def added(folder: Path, name: str, text: str, sha256: str | None = None) -> Prob
     path = folder / "x.ttl"
     path.write_text(text, encoding="utf-8")
     return add_entry(name, str(path), sha256, home=folder)[1]
+
+
+def without_room(catalog: Catalog) -> Problems:
+    with patch.object(pairs, "LIMIT", 0):
+        return loaded(catalog)
 
 
 BOMB = '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a SYSTEM "b">]><r>&a;</r>'
@@ -68,6 +74,7 @@ CASES: dict[str, tuple[str, Case]] = {
         "terms of <http://schema.org/> are taken as those of <https://schema.org/>",
         lambda c, _: loaded(c, ("schema",), text="<http://x> a <http://schema.org/Offer> ."),
     ),
+    "FKG118": ("more than 0 triples follow from the graphs", lambda c, _: without_room(c)),
     "FKG150": ("the pattern is not SPARQL at `Site`: an object is expected", lambda c, _: asked(c, "?x a Site")),
     "FKG151": ("the variable ?x does not occur in the pattern", lambda c, _: asked(c, "?y a isa95:Site")),
     "FKG152": ("a pattern asks the loaded graph alone, not another server", lambda c, _: asked(c, "SERVICE <http://x/> { ?x ?y ?z }")),

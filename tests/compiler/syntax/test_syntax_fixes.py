@@ -10,6 +10,10 @@ from fedkg_compiler.diagnostics.fixes import put_in, suggested
 from fedkg_compiler.syntax import parse
 
 MENDED = [
+    ("rule a require eventualy within 5 min x >= 1", "rule a require eventually within 5 min x >= 1"),
+    ("rule a require if y >= 1 then alwys [0, 5 min] x >= 1", "rule a require if y >= 1 then always [0, 5 min] x >= 1"),
+    ("example of a holds for x = 7 9 bar, y = 1 2", "example of a holds for x = 7 9 bar and y = 1 2"),
+    ("rule a require always [0..5 min] x >= 1", "rule a require always [0, 5 min] x >= 1"),
     ("rule a require x = 1", "rule a require x == 1"),
     ("rule a require x === 1", "rule a require x == 1"),
     ("rule a require x < = 1", "rule a require x <= 1"),
@@ -35,6 +39,14 @@ MENDED = [
     ("rule a require x >= 5 − 2", "rule a require x >= 5 - 2"),
     ("rule a require x ** 2 >= 1", "rule a require x ^ 2 >= 1"),
     ("rule a require x × 2 >= 1;", "rule a require x * 2 >= 1"),
+    ("rule a require x >= “3.5” bar", "rule a require x >= 3.5 bar"),
+    ("rule a require x between 1,5 and 2,5 bar and y >= 1", "rule a require 1.5 bar <= x <= 2.5 bar and y >= 1"),
+    ("rule a require x not in [3, 5]", "rule a require not (3 <= x <= 5)"),
+    ("rule a require x is no greater than 5", "rule a require x <= 5"),
+    ("rule a require x >= ‘3,5’ bar", "rule a require x >= 3.5 bar"),
+    ("rule a weight '2' require x >= „−3,5 bar“", "rule a weight 2 require x >= -3.5 bar"),
+    ("signal x in bar span “0” .. “5”", "signal x in bar span 0 .. 5"),
+    ("infer a per run find ?c in follows t(x, ?c)", "infer a per run find ?c in t(x, ?c)"),
     ("rule a require\u200b x >= 1", "rule a require x >= 1"),
     ("rule a x >= 1", "rule a require x >= 1"),
     ("rule a require x >= 1\nand y >= 1", "rule a require x >= 1\n  and y >= 1"),
@@ -58,6 +70,13 @@ MENDED = [
     ('range knowledge g of y model "a"', 'range knowledge g of y from model "a"'),
 ]
 LEFT = [
+    "example of a fails for x = 3/4",
+    "range knowledge k of y when x > 5 allow 3 and 5 % otherwise allow any",
+    "signal pump A in bar",
+    "rule a require x between 1,500 and 2,000 mbar",
+    "rule a require x in (3, 5)",
+    "rule a require x in [3, 5[",
+    "infer a per run find ?c in x >= ?c",
     "rule a require x >= 1,000",
     "rule a require always x >= 1 -> y >= 1",
     "rule a require (x >= 1 -> y >= 1)",

@@ -157,7 +157,7 @@ Give the second a name of its own.""",
     "FKG265": Code(
         "a template that nobody declares",
         """\
-`follows` is followed by the name of a template.
+Behind `follows`, and behind the `in` of an inference, stands the name of a template.
 
     template inside(x, low, high) = low <= x <= high
     rule calm require follows insde(pressure, 1 bar, 8 bar)  # did you mean `inside`?

@@ -229,5 +229,19 @@ they are taken as the same: what the graph says with one is found with the other
 
 Write the graph with `https://schema.org/`, and there is one name for each.""",
     ),
+    "FKG118": Code(
+        "more follows from the graphs than memory holds",
+        """Hierarchies and transitive properties are followed to their ends, and every pair becomes a triple: a chain of n steps has
+n * (n + 1) / 2 of them. At most 5,000,000 triples are concluded. Beyond that none is, and the compilation ends here. The
+property with too many pairs is named.
+
+    # plant.ttl: a transitive property over 10,000 parts in a row, each of which has all that come after it
+    plant:before a owl:TransitiveProperty .
+    plant:P00001 plant:before plant:P00002 .
+    plant:P00002 plant:before plant:P00003 .
+
+Leave out the part of the graph that no rule needs, or do not declare the property transitive: a pattern with a path,
+`?x plant:before+ ?y`, asks for what is needed alone.""",
+    ),
 }
 """Codes FKG100 to FKG149."""

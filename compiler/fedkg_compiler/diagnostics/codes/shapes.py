@@ -28,8 +28,8 @@ Complete the graph, or mend the shape. With `sh:severity sh:Warning` it is a war
     ),
     "FKG311": Code(
         "a shape that cannot be read",
-        """Its `sh:path` is no path of SHACL: a property, a list of paths, or one of sh:inversePath, sh:alternativePath,
-sh:zeroOrMorePath, sh:oneOrMorePath and sh:zeroOrOnePath.
+        """It stands behind `sh:property` without a `sh:path`, or its `sh:path` is no path of SHACL: a property, a list of paths, or one of
+sh:inversePath, sh:alternativePath, sh:zeroOrMorePath, sh:oneOrMorePath and sh:zeroOrOnePath.
 
     prefix plant: <https://example.org/plant#>
     signal torque in N.m
@@ -49,7 +49,7 @@ sh:zeroOrMorePath, sh:oneOrMorePath and sh:zeroOrOnePath.
     ),
     "FKG312": Code(
         "a part of a shape that is not checked",
-        """It can be decided neither on the graph nor on the rows of a table. The sentence says why.
+        """It can be decided neither on the graph nor on the rows of a table, or SHACL has no such word. The sentence says why.
 
     prefix plant: <https://example.org/plant#>
     signal pressure is plant:pressure in bar
@@ -82,7 +82,8 @@ says that the table's rows are.
     plant:PumpShape a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:pressure ; sh:maxInclusive 8 ] .
 
 Where each row of the table is a member of the class, say `rows are plant:Pump`. Where the rows are about entities, give
-the graph those entities.""",
+the graph those entities. It is also said of any shape whose target class nothing in the graph speaks of: mostly the class is
+spelt differently there, and the nearest one with members is named.""",
     ),
     "FKG314": Code(
         "a target that finds nothing out",
@@ -147,6 +148,51 @@ The query of a SPARQL constraint that is no SPARQL, or has a prefix that nothing
     shapes "shapes/*.ttl"
 """,
     ),
+    "FKG318": Code(
+        "a property of a shape that nothing speaks of",
+        """No column has this property, and no triple of the graph or of an ontology uses or declares it. So the shape finds no value
+there, and mostly conforms whatever the data says.
+
+    prefix plant: <https://example.org/plant#>
+    signal pressure is plant:pressure in bar
+    rule low require pressure <= 8 bar
+    shapes "pump.shapes.ttl"
+
+    # pump.shapes.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix sh: <http://www.w3.org/ns/shacl#> .
+    plant:PumpShape a sh:NodeShape ; sh:targetClass plant:Pump ;
+        sh:property [ sh:path plant:presure ; sh:maxInclusive 8 ] .  # plant:pressure
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:P1 a plant:Pump .
+
+Correct the name. A property that data may lack is known once an ontology declares it: `plant:serial a rdf:Property`. Nothing is said of
+`sh:maxCount 0`, which forbids a property; and of one that the shape itself says may be absent (`sh:minCount 0`, a property that a closed
+shape allows) only where a known one is spelt nearly like it.""",
+    ),
+    "FKG319": Code(
+        "a shape that nothing leads to",
+        """The shape has no target, and no other shape refers to it, so it is never checked.
+
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+    shapes "pump.shapes.ttl"
+
+    # pump.shapes.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix sh: <http://www.w3.org/ns/shacl#> .
+    plant:PumpShape a sh:NodeShape ; sh:property [ sh:path plant:serial ; sh:minCount 1 ] .  # sh:targetClass plant:Pump
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    plant:P1 a plant:Pump ; plant:serial "A1" .
+
+Give it a target, or refer to it from a shape that has one: `sh:node`, `sh:property`. One that is kept for later is told to be off with
+`sh:deactivated true`.""",
+    ),
     "FKG320": Code(
         "a data file that cannot be read",
         """The data after the shapes is no RDF, or broken at this place.
@@ -161,8 +207,8 @@ The query of a SPARQL constraint that is no SPARQL, or has a prefix that nothing
     ),
     "FKG322": Code(
         "a property that does not fit into columns",
-        """A subject of the data file has more than eight values of it, or several values of different kinds. A table has one column
-for each value. What reads the property is not checked.""",
+        """A subject of the data file has more than eight values of it. A table has one column for each value. What reads the property is
+not checked, for no subject.""",
     ),
     "FKG323": Code(
         "a target that a data file is not searched for",
@@ -170,6 +216,76 @@ for each value. What reads the property is not checked.""",
 property or by a query are looked for in graphs alone.
 
     fedkg check shapes.ttl data.ttl        takes the data as a graph""",
+    ),
+    "FKG324": Code(
+        "a bare number beside several units",
+        """A number in a shape has no unit. Beside a column it has that of the column, and here the columns of the focus nodes are in
+different units: the same number is a different limit for each.
+
+    prefix plant: <https://example.org/plant#>
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+    shapes "mill.shapes.ttl"
+
+    # mill.shapes.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix sh: <http://www.w3.org/ns/shacl#> .
+    plant:MillShape a sh:NodeShape ; sh:targetClass plant:Mill ; sh:property [ sh:path plant:load ; sh:maxInclusive 60 ] .
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix sosa: <http://www.w3.org/ns/sosa/> .
+    @prefix qudt: <http://qudt.org/schema/qudt/> .
+    @prefix unit: <http://qudt.org/vocab/unit/> .
+    plant:M1 a plant:Mill . plant:M2 a plant:Mill .
+    plant:s1 sosa:observes plant:load ; sosa:isHostedBy plant:M1 ; fkg:column "M1.load" ; qudt:unit unit:N-M .
+    plant:s2 sosa:observes plant:load ; sosa:isHostedBy plant:M2 ; fkg:column "M2.load" ; qudt:unit unit:KiloN-M .
+
+Say in which unit shapes and rules speak of it: `signal load(?m) is plant:load in N.m`. Then every column is converted.""",
+    ),
+    "FKG325": Code(
+        "a variable that nothing in a query binds",
+        """The query of a SPARQL constraint reads a variable to which no triple pattern, BIND or VALUES gives a value. A FILTER of it is
+never true, so that the query finds no violation.
+
+    prefix plant: <https://example.org/plant#>
+    signal pressure is plant:pressure in bar
+    rows are plant:Pump
+    rule low require pressure <= 8 bar
+    shapes "pump.shapes.ttl"
+
+    # pump.shapes.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix sh: <http://www.w3.org/ns/shacl#> .
+    plant:PumpShape a sh:NodeShape ; sh:targetClass plant:Pump ;
+        sh:sparql [ sh:select "SELECT $this WHERE { $this plant:pressure ?value . FILTER(?valu > 8) }" ] .  # ?value
+
+`$this`, the parameters of a component and what SHACL binds itself have values beforehand.""",
+    ),
+    "FKG326": Code(
+        "a value that a column never has",
+        """The shape compares a column of texts with something that none of its declared categories (`fkg:category`) is: mostly it is
+misspelt, or a number.
+
+    prefix plant: <https://example.org/plant#>
+    signal pressure is plant:pressure in bar
+    rows are plant:Pump
+    rule low require pressure <= 8 bar
+    shapes "pump.shapes.ttl"
+
+    # pump.shapes.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix sh: <http://www.w3.org/ns/shacl#> .
+    plant:PumpShape a sh:NodeShape ; sh:targetClass plant:Pump ;
+        sh:property [ sh:path plant:state ; sh:hasValue "On" ] .  # "on"
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    plant:state fkg:column "state" ; fkg:category "on", "off" .
+
+Correct the shape, or declare the category.""",
     ),
 }
 """Codes FKG310 to FKG339."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedkg_compiler.diagnostics.codes.code import Code
+from fedkg_compiler.diagnostics.codes.sparql_notes import SPARQL_NOTES
 
 SPARQL: dict[str, Code] = {
     "FKG340": Code(
@@ -220,7 +221,8 @@ Mend the graph.""",
     plant:M1 a plant:Mill ; plant:maxTorque 60 .
     plant:s1 sosa:observes plant:torque ; sosa:isHostedBy plant:M1 ; fkg:column "M1.torque" .
 
-Kinds are temporal, causal, capacity, physical and other; a weight is a number above 0.""",
+Kinds are temporal, causal, capacity, physical and other; a weight is a number above 0. A misspelt key (`# knid: capacity`) is told
+here too.""",
     ),
     "FKG350": Code(
         "a query that holds for nothing",
@@ -344,5 +346,6 @@ there, so the condition is an error and the query finds nothing. Some stores tak
 
 Write HAVING(MAX(?t) > 60), which means the same everywhere.""",
     ),
+    **SPARQL_NOTES,
 }
 """Codes FKG340 to FKG369."""

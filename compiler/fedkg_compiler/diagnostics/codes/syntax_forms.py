@@ -119,4 +119,18 @@ Write it so.
     example of recovers holds for pressure = 7 unknown 9 bar
 """,
     ),
+    "FKG055": Code(
+        "An inference that looks into no template",
+        """\
+Behind `in` stands the name of a declared template with its arguments in parentheses, not a formula. What is looked for is
+among the arguments, with its question mark.
+
+    infer usual per client find ?low, ?high in ?low <= volume and volume <= ?high
+
+Declare the formula as a template, in which its parameters stand without question marks, and name it.
+
+    template inside(x, low, high) = low <= x and x <= high
+    infer usual per client find ?low, ?high in inside(volume, ?low, ?high)
+""",
+    ),
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.place import Statement, branches, token
 from fedkg_compiler.syntax.construct.words import plain, quantity, signed, term_name
@@ -21,6 +24,8 @@ from fedkg_compiler.syntax.tree import (
     Word,
 )
 
+_DIGITS_BEFORE = re.compile(r"(?<![\w.])[0-9]+\Z")
+_DIGITS = re.compile(r"[0-9]+(?![\w.])")
 OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
@@ -58,6 +63,7 @@ def call(at: Statement, branch: Branch) -> Apply:
     """``max(a, b)`` or ``l1_ball(radius = ?r)``."""
     args: list[Expression] = []
     named: dict[str, tuple[Word, Expression]] = {}
+    _doubt_commas(at, branches(branch))
     for argument in branches(branch):
         if argument.data != "named":
             args.append(expression(at, argument))
@@ -67,6 +73,22 @@ def call(at: Statement, branch: Branch) -> Apply:
             at.report("FKG030", name.span, f"`{name.text}` is given twice", "keep one of them")
         named[name.text] = name, expression(at, branches(argument)[0])
     return Apply(span=at.span(branch), name=at.word(token(branch, "NAME")), args=tuple(args), named=tuple(named.values()))
+
+
+def _doubt_commas(at: Statement, arguments: list[Branch]) -> None:
+    """Warn of ``max(x, 3,5)``: digits on both sides of a comma are two arguments, and may be meant as one number.
+
+    Not of ``max(x,3,5)``: who writes no space behind another comma needs none behind this one.
+    """
+    text = at.chunk.text
+    close = [(one, two) for one, two in pairwise(arguments) if text[one.end_pos : two.start_pos] == ","]
+    sides = [(_DIGITS_BEFORE.search(text[one.start_pos : one.end_pos]), _DIGITS.match(text, two.start_pos)) for one, two in close]
+    for (one, _), (left, right) in zip(close, sides, strict=True):
+        if left is None or right is None or any(None in other for other in sides):
+            continue
+        place = at.chunk.span(one.end_pos - len(left[0]), right.end())
+        message = f"`{left[0]},{right[0]}` is read as two numbers, {left[0]} and {right[0]}"
+        at.doubt("FKG008", place, message, f"for one number write {left[0]}.{right[0]}; for two put a space behind the comma")
 
 
 def over(at: Statement, branch: Branch) -> tuple[Word, Pattern | InClass]:

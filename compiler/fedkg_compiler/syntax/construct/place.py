@@ -31,6 +31,10 @@ class Statement:
         fix = suggested(span, help)
         self.problems.append(Diagnostic(code=code, severity="error", span=span, message=message, help=help, related=related, fix=fix))
 
+    def doubt(self, code: str, span: Span, message: str, help: str) -> None:
+        """Add a warning: it can be read, and is probably not meant."""
+        self.problems.append(Diagnostic(code=code, severity="warning", span=span, message=message, help=help))
+
 
 def tokens(branch: Branch, *kinds: str) -> list[Token]:
     """The direct tokens of a branch, of the kinds named (all of them where none is)."""

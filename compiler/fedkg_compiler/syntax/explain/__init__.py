@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.syntax.explain import durations, forms, members, shapes, signs, words
+from fedkg_compiler.syntax.explain import clauses, durations, forms, headers, inferences, members, pasted, shapes, signs, spoken, words
 from fedkg_compiler.syntax.explain.edge import explain_start, indented_statement
 from fedkg_compiler.syntax.explain.expected import expected, listed
 from fedkg_compiler.syntax.explain.fixes import certain_fix
@@ -16,19 +16,36 @@ from fedkg_compiler.syntax.split import Chunk
 # asked in this order; the first that recognises its mistake speaks
 RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     shapes.unclosed_brace,
+    headers.rule_head,
     shapes.missing_name,
+    headers.template_head,
+    headers.example_head,
+    headers.quantifier_head,
+    clauses.clause,
     forms.example_values,
     signs.number_form,
+    signs.quoted_number,
+    pasted.quoted_name,
+    pasted.fraction,
+    pasted.dashed_range,
+    pasted.like_sign,
+    pasted.early_tolerance,
+    pasted.ellipsis,
+    inferences.template_of_inference,
     signs.torn_sign,
     signs.dashed_comment,
     signs.unclosed_text,
     words.mixed_and_or,
+    words.misspelt_operator,
     durations.lasting,
     durations.time_behind,
     durations.time_as_condition,
     words.late_option,
     words.inner_prefix,
     words.second_statement,
+    spoken.spoken_range,
+    spoken.spoken_comparison,
+    headers.signal_head,
     forms.bare_option,
     forms.bare_set,
     forms.late_closed,
@@ -39,11 +56,13 @@ RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     members.over_members,
     members.members_of_values,
     durations.within_behind,
+    durations.within_nothing,
+    durations.bare_window,
+    shapes.missing_then,
     durations.signal_as_unit,
     words.read_as_name,
     words.tolerance_as_within,
     words.falling_feature,
-    shapes.missing_then,
     shapes.missing_otherwise,
     shapes.span_form,
     shapes.missing_unit,

@@ -7,12 +7,14 @@ from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
 from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.words import OVER_TIME
 
 _LASTING = re.compile(
     r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"
 )
 _BEHIND = re.compile(r"(?P<word>after|before|at\s+(?:least|most))\s+(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)")
 _WITHIN = re.compile(r"within\s+(?P<number>[0-9][0-9.,]*)\s*(?P<unit>[^\W\d]\w*)?")
+_COMPARES = re.compile(r"<=?|>=?|==|!=|[≤≥≠]|is\b|never\b")
 _BEFORE = "a time stands before its condition"
 _BAND = "a band around a value is written `== 5 bar +/- 1 bar`, a range `2 bar <= pressure <= 8 bar`"
 
@@ -70,6 +72,48 @@ def within_behind(at: Offence) -> Found | None:
         return Found("FKG017", "`within` stands behind the condition", hint)
     if "CMP" in at.accepts and not at.allows("+/-"):
         return Found("FKG017", "`within` is a time, and this is none", _BAND)
+    return None
+
+
+def within_nothing(at: Offence) -> Found | None:
+    """``always within pressure <= 5 bar``, ``eventually within -5 min ...``: no time behind `within`, or one that lies in the past."""
+    last = at.last
+    if last is not None and len(at.before) > 1 and str(at.before[-2]) == "within" and last.type == "NAME" and _COMPARES.match(at.bad):
+        start = at.before[-2].start_pos
+        hint = f"say how long: within 10 min {last} {at.bad} ...; or leave `within` out: at every step from here on"
+        return Found("FKG017", "`within` has no time", hint, start, start + len("within"))
+    if last is not None and str(last) == "within" and at.bad == "-":
+        hint = "write it without the sign: `eventually within 5 min ...`; for the time before: `once within 5 min ...`"
+        return Found("FKG017", "the time behind `within` is not negative", hint)
+    return None
+
+
+def bare_window(at: Offence) -> Found | None:
+    """``eventually 5 min x > 5``, ``always [0..5 min] x``, ``always [0, 5] min x``: a window that lacks a word, a comma, its unit."""
+    last, before = at.last, at.before
+    if last is None or len(before) < 3:
+        return None
+    if at.bad == ".." and last.type in ("NUMBER", "UNIT") and at.open_brackets and str(at.open_brackets[-1]) == "[":
+        end = at.start + 2
+        return Found(
+            "FKG002", "the ends of a window have a comma between them", "write: [0 min, 5 min]", at.start, end, ((at.start, end, ", "),)
+        )
+    if last.type == "NAME" and str(before[-2]) == "]" and _is_time(f"1 {last}"):
+        start = last.start_pos
+        return Found(
+            "FKG017", f"the unit `{last}` stands behind the window", f"write it inside: [0 {last}, 5 {last}]", start, start + len(last)
+        )
+    if last.type == "UNIT" and str(before[-3]) in OVER_TIME and _is_time(f"1 {last}") and re.match(r"[^\W\d]|[`?(]", at.bad):
+        start = before[-2].start_pos
+        time = f"{before[-2]} {last}"
+        return Found(
+            "FKG017",
+            f"`within` is missing before `{time}`",
+            f"write: {before[-3]} within {time} ...",
+            start,
+            last.end_pos,
+            ((start, start, "within "),),
+        )
     return None
 
 

@@ -19,6 +19,7 @@ _INDENTED = re.compile(
 )
 _FIRST = re.compile(r"(?:\s|#[^\n]*)*")
 _PIECE = re.compile(r"[\w@]+|\S")
+_CLOSING = ("end", "endif", "endrule", "done", "fi", "begin")
 _OPTION_WORDS = (
     "kind",
     "weight",
@@ -46,6 +47,14 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     piece = _PIECE.match(chunk.text, start)
     word = piece[0] if piece else ""
     span = chunk.span(start, start + max(1, len(word)))
+    if word.casefold() in _CLOSING and chunk.text[start:].split("#")[0].split() == [word]:
+        return _error(
+            "FKG001",
+            f"`{word}` does not start a statement",
+            "take it away: a statement ends where the next begins",
+            span,
+            Edit(span=span, was=word, text=""),
+        )
     if continues:
         message = f"`{word}` stands at the left edge, where a statement begins"
         edge = replace(span, end_column=span.column)
@@ -55,6 +64,10 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
         hint = "write: prefix plant: <https://example.org/plant#>, without @ and full stop"
     elif near:
         hint = f"did you mean `{near}`?"
+    elif word == "knowledge":
+        hint = "write: range knowledge NAME of ..., or: predict knowledge NAME of ..."
+    elif word == "require":
+        hint = "give the rule its name: rule NAME require ...; or indent the line to continue the rule above"
     elif word in _OPTION_WORDS:
         hint = "indent the line to continue the statement above"
     elif word.casefold() in ("select", "ask", "construct", "base"):

@@ -29,7 +29,7 @@ MEANT = {
 }
 _QUOTED = re.compile(r"[“”„‟«»]([^“”„‟«»\"\\\n]*)[“”„‟«»]|'([^'\"\\\n]*)'")
 _MISSING = re.compile(r"`(\w+)` is missing(?: before `[^`]+`| behind `from`)?\Z")
-_THOUSANDS = re.compile(r"[0-9]{1,3}(?:['’_ \u00a0\u202f][0-9]{3})+")
+_THOUSANDS = re.compile(r"[0-9]{1,3}(?:(?:['’_ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|(?:\.[0-9]{3}){2,})")
 _LIST = re.compile(r"[(\[{]([^()\[\]{}\n]*)[)\]}]")
 _SHORT = 3
 

@@ -63,6 +63,12 @@ class Offence:
         return self.chunk.text[self.start :]
 
     @property
+    def bad_unit(self) -> str:
+        """What stands here, read as one word up to the next space."""
+        found = re.match(r"[^\s,\")]+", self.rest)
+        return found[0] if found else ""
+
+    @property
     def ended(self) -> bool:
         """Whether the statement ends here, too early."""
         return not self.bad

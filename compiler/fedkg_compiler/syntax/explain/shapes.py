@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from fedkg.units import Unit, parse_unit
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 
 _NAMED = ("rule", "signal", "output", "label", "template", "infer", "set", "cause")
@@ -57,6 +58,15 @@ def missing_then(at: Offence) -> Found | None:
         return None
     if at.ended:
         return Found("FKG020", "this `if` has no `then`", "write: if ... then ...")
+    last = at.last
+    if (
+        last is not None
+        and last.type == "UNIT"
+        and not isinstance(parse_unit(str(last)), Unit)
+        and re.match(r"[<>=!≤≥]|is\b|never\b", at.bad)
+    ):
+        start = last.start_pos
+        return Found("FKG020", "this `if` has no `then`", f"write: if ... then {last} {at.bad} ...", start, start + len(last))
     if at.bad == ",":
         return Found("FKG020", "this `if` has no `then`", "write: if ... then ..., without a comma")
     return None
@@ -136,6 +146,9 @@ def value_not_condition(at: Offence) -> Found | None:
         hint = f"repeat the left side: grade is A {at.before[-2]} grade is {written}"
     else:
         hint = f"compare it with something: {_shortened(written)} <= ..."
+        called = re.match(r"([^\W\d]\w*)\s*\(.*,.*\)\Z", written, re.DOTALL)
+        if called and called[1] not in ("min", "max"):
+            hint += f"; a template is followed: follows {_shortened(written)}"
     return Found("FKG018", f"`{_shortened(written)}` is a value, not a condition", hint, at.value, end)
 
 

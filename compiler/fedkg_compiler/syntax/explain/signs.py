@@ -25,6 +25,10 @@ class Sign:
     needs: str = ""
 
 
+_QUOTED_NUMBER = re.compile(r"[“”„‟«»‹›‘’‚‛´\"']\s*([-−–]?[0-9][0-9.,]*(?:\s*[^\W\d_][\w./°]*|\s*[°%‰][\w./]*)?)\s*[“”„‟«»‹›‘’‚‛´\"']")
+
+_SIGNAL = re.compile(r",\s*(?:[^\W\d]\w*|`[^`]+`)\s*=")
+
 SIGNS = (
     Sign("[“”„‟«»]", "FKG013", "`{bad}` is a typographic quote", 'write the plain quote: "text"'),
     Sign("[‘’‚‛´]", "FKG013", "`{bad}` is a typographic quote", "a text has plain double quotes, a column's name backquotes: `Tag 1`"),
@@ -43,6 +47,7 @@ SIGNS = (
     Sign("−|–|—", "FKG024", "`{bad}` is a typographic dash", "write the plain minus: -"),
     Sign("[×⋅·∙]", "FKG024", "`{bad}` is a typographic sign", "multiply with *; inside a unit without spaces: N.m"),
     Sign("÷", "FKG024", "`{bad}` is a typographic sign", "divide with /"),
+    Sign(r";(?=[^\n\[\]]*\])", "FKG024", "the ends of a window have a comma between them", "write: [0 min, 10 min]"),
     Sign(";", "FKG024", "a statement has no semicolon", "a new line at the left edge begins the next statement"),
     Sign(r"\$\w+", "FKG022", "`{bad}` is no variable of the language", "a variable begins with a question mark: ?{tail}"),
     Sign(r"\?(?!\w)", "FKG022", "this variable has no name", "a variable is a question mark and a name: ?zone"),
@@ -60,6 +65,20 @@ def sign(at: Offence) -> Found | None:
             hint = known.help.replace("{tail}", found[0][1:])
             return Found(known.code, known.message.format(bad=found[0]), hint, at.start, at.start + len(found[0]))
     return None
+
+
+def quoted_number(at: Offence) -> Found | None:
+    """``x < “3.5” degC``, ``weight "2"``: a number in quotes where a text cannot stand."""
+    found = _QUOTED_NUMBER.match(at.rest)
+    if found is None or "NUMBER" not in at.accepts or "STRING" in at.accepts:
+        return None
+    end = at.start + found.end()
+    plain = re.sub("[−–]", "-", found[1])
+    hint = "write it without them, decimals with a point: 3.5"
+    if not re.search(r"[0-9],[0-9]{3}(?![0-9])|\.[0-9]*,|,[0-9]*[.,]", plain):  # what these mean is asked when the quotes are gone
+        plain = plain.replace(",", ".")
+        hint = f"write {plain}"
+    return Found("FKG013", f"`{found[0]}` is a number in quotes", hint, at.start, end, ((at.start, end, plain),))
 
 
 def torn_sign(at: Offence) -> Found | None:
@@ -130,10 +149,16 @@ def number_form(at: Offence) -> Found | None:
         if found := re.match(r"(?:,[0-9]+)+(?:\.[0-9]+)?", rest):
             hint = _without_commas(written, found[0])
             return Found("FKG008", f"`{written}{found[0]}` has a comma", hint, start, at.start + len(found[0]))
-        if found := re.match(r"['’_ \u00a0\u202f]?([0-9]+(?:['’_ \u00a0\u202f][0-9]+)*)", rest):
+        if found := re.match(r"\.[0-9]{3}(?:\.[0-9]{3})*(?![0-9.])", rest):
+            whole = written + found[0]
+            if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{3}){2,}", whole):
+                hint = f"digits stand together: {whole.replace('.', '')}"
+                return Found("FKG023", f"`{whole}` has several points", hint, start, at.start + len(found[0]))
+        if found := re.match(r"['’_ \u00a0\u202f]?([0-9]+(?:['’_ \u00a0\u202f][0-9]+)*)([.,][0-9]+)?", rest):
             gap = at.text[before.end_pos : at.start]
             if "\n" not in gap:
-                meant = written + re.sub(r"\D", "", found[0])
+                decimals = (found[2] or "").replace(",", ".")
+                meant = written + re.sub(r"\D", "", found[0][: found.start(2)] if found[2] else found[0]) + decimals
                 message = f"`{at.text[start : at.start + len(found[0])]}` is no number"
                 return Found("FKG023", message, f"digits stand together: {meant}", start, at.start + len(found[0]))
         if at.touching and re.match(r"\.(?!\.)\s*[^\s#]", rest):
@@ -142,6 +167,9 @@ def number_form(at: Offence) -> Found | None:
     if found := re.match(r"\.([0-9]+)", rest):
         return Found("FKG023", f"`{found[0]}` is no number", f"write 0{found[0]}", at.start, at.start + len(found[0]))
     if at.form == "example" and before is not None and rest.startswith(","):
+        if _SIGNAL.match(rest):
+            hint = "write: pressure = 7 9 9 bar and valve = on off on"
+            return Found("FKG024", "`and` stands between the signals of an example", hint, fix=((at.start, at.start + 1, " and"),))
         return Found("FKG024", "the values of an example have no commas", "write spaces between them: 7 9 9 bar")
     if at.accepts == {"NUMBER"} and rest.startswith("-"):
         return Found("FKG023", f"a number behind `{before}` has no minus", "write it without the sign")

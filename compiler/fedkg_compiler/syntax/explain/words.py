@@ -9,6 +9,7 @@ from fedkg_compiler.syntax.explain.offence import Found, Offence
 from fedkg_compiler.syntax.grammar import keywords
 
 PREFIX_WORDS = ("always", "eventually", "once", "historically", "next", "previous", "initially", "if")
+OVER_TIME = ("always", "eventually", "once", "historically")
 OPTION_WORDS = ("kind", "weight", "hard", "for", "scope", "require")
 _AFTER_VALUE = ("and", "or", "then", "only", "until", "since", "within", "otherwise", "predict", "allow")
 _BEFORE_CONDITION = (*PREFIX_WORDS, "not")
@@ -22,6 +23,9 @@ MEANT = (
     ("elif", "", "there is no else: write a second rule for the other case"),
     ("unless", "", "write: if not (...) then ..."),
     ("when", "", "in a rule write: if ... then ..."),
+    ("while", "", "write: if ... then ..."),
+    ("whenever", "", "write: if ... then ..."),
+    ("after", "", "write: a only after b; or: if (once b) then a"),
     ("then", "", "`then` needs its `if`: if ... then ..."),
     ("implies", "", "write: if ... then ..."),
     ("xor", "", "write: (a and not b) or (b and not a), each compared"),
@@ -55,6 +59,8 @@ def read_as_name(at: Offence) -> Found | None:
     end = start + len(word)
     if word == "not":
         return Found("FKG019", "`not` turns a condition round, not a value", "write: not (a <= b)", start, end)
+    if word in ("until", "since") and last.type == "NAME":
+        return Found("FKG029", f"`{word}` joins two conditions", f"write: valve is on {word} pressure > 5", start, end)
     if word == "within":
         return Found("FKG017", "`within` cannot stand here", _WITHIN, start, end)
     for known, needs, hint in MEANT:
@@ -65,6 +71,18 @@ def read_as_name(at: Offence) -> Found | None:
     if near is not None and word not in words:
         return Found("FKG006", f"`{word}` is not expected here", f"did you mean `{near}`?", start, end)
     return None
+
+
+def misspelt_operator(at: Offence) -> Found | None:
+    """``eventualy within 10 min x > 5``, ``alwyas [0 h, 1 h] x > 5``: a word over time with a slip in it, and its window behind."""
+    last = at.last
+    if last is None or last.type != "NAME" or at.bad not in ("within", "["):
+        return None
+    near = nearest(str(last), OVER_TIME)
+    if near is None:
+        return None
+    start = last.start_pos
+    return Found("FKG006", f"`{last}` is not expected here", f"did you mean `{near}`?", start, start + len(last))
 
 
 def second_statement(at: Offence) -> Found | None:
@@ -83,7 +101,7 @@ def second_statement(at: Offence) -> Found | None:
 
 def _code(word: str) -> str:
     """The code of a word of another language: conditionals have their own."""
-    return "FKG020" if word in ("else", "elif", "unless", "when", "implies", "then") else "FKG006"
+    return "FKG020" if word in ("else", "elif", "unless", "when", "implies", "then", "while", "whenever") else "FKG006"
 
 
 def misspelt(at: Offence) -> Found | None:
@@ -115,7 +133,9 @@ def falling_feature(at: Offence) -> Found | None:
 
 
 def mixed_and_or(at: Offence) -> Found | None:
-    """``a and b or c``."""
+    """``a and b or c``, ``a until b until c``."""
+    if at.bad in ("until", "since") and (at.has("until") or at.has("since")) and not at.open_brackets and "CMP" in at.accepts:
+        return Found("FKG016", f"`{at.bad}` stands behind another", f"put one of the two in parentheses: (a until b) {at.bad} c")
     if at.bad not in ("and", "or"):
         return None
     other = "or" if at.bad == "and" else "and"
@@ -152,6 +172,21 @@ def inner_prefix(at: Offence) -> Found | None:
     if word not in PREFIX_WORDS or word.upper() in at.accepts or not any(str(token) in ("require", "when", "=") for token in at.before):
         return None
     hint = f"`{word}` reaches to the end or to a closing parenthesis: write ({word} ...)"
+    before = [token for token in at.before if token.end_pos <= start][-1:]
+    if word == "previous" and before and (before[0].type == "CMP" or str(before[0]) in ("+", "-", "*", "/", "(")):
+        place = (start, start + len(word))
+        return Found(
+            "FKG016",
+            "`previous` turns a condition, not a value",
+            "the value one step before is written: past x",
+            *place,
+            ((*place, "past"),),
+        )
+    if word == "if" and before and str(before[0]) == "only":
+        start = before[0].start_pos
+        return Found("FKG020", "`only if` is written the other way", "`a only if b` is: if a then b", start, at.start + len(word))
+    if word == "if" and not at.has("if") and not re.search(r"\bthen\b", at.text):
+        return Found("FKG020", "`if` stands behind what follows from it", "turn it round: if ... then ...", start, start + len(word))
     return Found("FKG016", f"`{word}` in the middle needs parentheses", hint, start, start + len(word))
 
 
@@ -168,12 +203,21 @@ def tolerance_as_within(at: Offence) -> Found | None:
 def split_unit(at: Offence) -> Found | None:
     """``60 N m``: a unit of two words."""
     last = at.last
-    if last is None or last.type != "UNIT" or not re.match(r"[^\W\d_]|[°%]", at.bad) or at.bad in keywords().values():
+    if last is None or last.type != "UNIT" or not re.match(r"[^\W\d_]|[°%]", at.bad) or (at.bad in keywords().values() and at.bad != "of"):
         return None
     after = at.rest[len(at.bad) :]
     if at.form == "rule" and _COMPARES.match(after) and not re.match(r"\s*(and|or|then)\b", after):
         return None
     hint = f"a unit is one word: {last}.{at.bad} or {last}/{at.bad}"
+    if str(last) in ("°", "deg") and at.bad in ("C", "F", "K"):
+        meant = "K" if at.bad == "K" else f"{last}{at.bad}"
+        start, end = last.start_pos, at.start + len(at.bad)
+        return Found("FKG007", f"`{at.bad}` stands apart from its `{last}`", f"write {meant}", last.start_pos, end, ((start, end, meant),))
+    if at.bad in ("to", "bis"):
+        return Found("FKG002", f"`{at.bad}` does not join two limits", "a range is written as a chain: 3 bar <= x <= 5 bar")
+    if at.bad == "of" and str(last) in ("%", "percent"):
+        hint = "a share is written as a product: 0.05 * pressure for 5 % of the pressure"
+        return Found("FKG007", f"`of` cannot stand behind `{last}`", hint)
     return Found("FKG007", f"`{at.bad}` stands apart from the unit `{last}`", hint)
 
 
@@ -185,9 +229,15 @@ def side_by_side(at: Offence) -> Found | None:
     if at.bad in keywords().values() and at.bad != "(":
         return None
     left = str(last).strip("`")
+    gauge = re.match(r"\(\s*([ag])[a-z]*\.?\s*\)", at.rest) if last.type == "UNIT" and left in ("bar", "psi", "mbar", "kPa") else None
+    if gauge is not None:
+        start, end = last.start_pos, at.start + gauge.end()
+        return Found("FKG007", f"`{at.text[start:end]}` is not how the unit is written", f"write {left}{gauge[1]}", start, end)
     if at.bad == "(" and last.type in ("QUOTED", "VAR"):
         return Found("FKG029", f"`{left}` cannot be applied to something", "join the two: and, or, +, *")
     message = f"nothing stands between `{left}` and `{at.bad}`"
+    if "COMMA" in at.accepts and at.open_brackets and re.search(r"\w\s*\Z", at.text[: at.open_brackets[-1].start_pos]):
+        return Found("FKG029", message, f"arguments have commas between them: {left}, {at.bad}")
     if last.type == "NAME" and _WORD.match(at.bad):
         hint = f"a name is one word: {left}_{at.bad}, or the column in backquotes: `{left} {at.bad}`; two values are joined by +, *, <="
         return Found("FKG029", message, hint)

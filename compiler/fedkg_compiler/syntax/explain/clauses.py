@@ -1,0 +1,113 @@
+"""Slips in knowledge, sets and inferences that a word of the language, or none, would mend: a table of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fedkg_compiler.syntax.explain.offence import Found, Offence
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A slip in a clause.
+
+    Attributes:
+        forms: the first words of the statements that it is made in. needs: a word or sign that could stand here. pattern: what stands here.
+        put: what mends it in the place of that for certain; None where nothing does.
+    """
+
+    forms: tuple[str, ...]
+    needs: str
+    pattern: str
+    message: str
+    help: str
+    put: str | None = None
+
+
+_KNOWLEDGE = ("range", "predict")
+_RANGE, _PREDICT, _SET, _INFER = ("range",), ("predict",), ("set",), ("infer",)
+SLIPS = (
+    Slip(_RANGE, "allow", r"then\b", "`then` is written `allow` in range knowledge", "write: when ... allow ...", "allow"),
+    Slip(_PREDICT, "predict", r"then\b", "`then` is written `predict` in prediction knowledge", "write: when ... predict ...", "predict"),
+    Slip(_KNOWLEDGE, "when", r"(?:if|where|while)\b", "`{0}` is written `when` in knowledge", "write: when ...", "when"),
+    Slip(_KNOWLEDGE, "otherwise", r"else\b", "`else` is written `otherwise` in knowledge", "write: otherwise ...", "otherwise"),
+    Slip(_RANGE, "otherwise", r"or\b", "`or` stands between classes", "write a comma: allow A, B", ","),
+    Slip(
+        _RANGE, "any", r"(?:<=|>=|<|>|≤|≥)", "`{0}` cannot stand behind `allow`", "write both ends, say those of the span: allow 3 .. 100 %"
+    ),
+    Slip(_RANGE, "..", r"(?:to|bis|-|–|…)(?!\w)", "`{0}` does not join two ends", "write two points: allow 0.2 .. 0.4", ".."),
+    Slip(_RANGE, "..", r"and\b", "`and` does not join two ends", "for all between them write two points: allow 0.2 .. 0.4"),
+    Slip(_RANGE, "..", r"[^\W\d]\w*|[°%]", "the lower end has a unit of its own", "the unit stands once, at the end: allow 3 .. 5 %"),
+    Slip(_PREDICT, "predict", r"allow\b", "prediction knowledge says what it predicts", "write predict in place of allow", "predict"),
+    Slip(_RANGE, "allow", r"predict\b", "range knowledge says what it allows", "write allow in place of predict", "allow"),
+    Slip(_RANGE, "allow", r"any\b", "`allow` is missing before `any`", "write: otherwise allow any"),
+    Slip(_PREDICT, "otherwise", r",", "a prediction is one class, or one number", "several are allowed by: range knowledge ..."),
+    Slip(
+        _KNOWLEDGE,
+        "of",
+        r"(?:when|for|in|from)\b",
+        "of what is this knowledge?",
+        "name an output or a label: range knowledge NAME of grade",
+    ),
+    Slip(_SET, "=", r":", "`:` stands in the place of `=`", "write: radius = 3", "="),
+    Slip((*_KNOWLEDGE, *_SET, *_INFER), "", r":(?!\w)", "a colon stands in no clause", "take it away", ""),
+    Slip(
+        _SET,
+        "in",
+        r"between\b|[<>≤≥]=?|=",
+        "a set is named, not compared",
+        "write: keep yield in box(low = 0, high = 100), or: in nonnegative()",
+    ),
+    Slip(_SET, "keep", r"(?:parameters|predictions)\b", "`keep` is missing before `{0}`", "write: set NAME keep {0} in ..."),
+    Slip(_SET, "keep", r"in\b", "what is kept in the set?", "write: set NAME keep parameters in ..."),
+    Slip(_SET, "in", r"\w+(?=\s*\()", "`in` is missing before `{0}`", "write: keep parameters in {0}(...)"),
+    Slip(_SET, ")", r"\.\.", "the ends of a set are named", "write: box(low = 0, high = 100)"),
+    Slip(_INFER, "find", r"\?\w+", "`find` is missing before `{0}`", "write: infer NAME per client find {0} in ..."),
+    Slip(_INFER, "per", r"for\s+(?:each|every)\b", "`{0}` is written `per` in an inference", "write: per client", "per"),
+    Slip(_INFER, "per", r"find\b", "for whom is it found?", "write: infer NAME per client find ..., or per cluster, or per run"),
+    Slip(
+        _INFER,
+        "in",
+        r"(?:from|such\s+that|with|where|so\s+that)\b",
+        "`{0}` is written `in` in an inference",
+        "write: find ?low in NAME(?low)",
+        "in",
+    ),
+)
+
+
+def clause(at: Offence) -> Found | None:
+    """A slip of the table: a word of another form, a word or sign left out."""
+    for slip in SLIPS:
+        found = re.match(slip.pattern, at.rest) if at.form in slip.forms else None
+        if found is None or (slip.needs and not at.allows(slip.needs)):
+            continue
+        start, end = at.start, at.start + found.end()
+        fix = ((start, end, slip.put),) if slip.put is not None else ()
+        if slip.put == ",":
+            fix = ((len(at.text[:start].rstrip()), end, ","),)
+        words = " ".join(found[0].split())
+        return Found("FKG002", slip.message.format(words), slip.help.format(words), start, end, fix)
+    return _unnamed_set(at)
+
+
+def _unnamed_set(at: Offence) -> Found | None:
+    """``in [0, 100]``, ``in l1-ball(...)``, ``keep all parameters``, ``allow A, otherwise``."""
+    last = at.last
+    if last is None:
+        return None
+    if at.form == "set" and last.type == "IN" and at.bad in ("[", "("):
+        return Found("FKG002", "a set has a name", "write: keep yield in box(low = 0, high = 100)")
+    if at.form == "set" and at.accepts == {"LPAR"} and (ball := re.match(r"-ball\b", at.rest)):
+        start, end = last.start_pos, at.start + ball.end()
+        return Found("FKG002", f"`{at.text[start:end]}` is no name", f"write {last}_ball", start, end, ((start, end, f"{last}_ball"),))
+    if at.form == "set" and str(last) in ("all", "every", "the") and at.allows("in"):
+        start = last.start_pos
+        return Found(
+            "FKG002", f"`{last}` is one word too many", f"write: keep {at.bad} in ...", start, start + len(last), ((start, at.start, ""),)
+        )
+    if at.form == "range" and str(last) == "otherwise" and last.type == "NAME" and at.bad == "allow" and str(at.before[-2]) == ",":
+        start = at.before[-2].start_pos
+        return Found("FKG002", "a comma is too many before `otherwise`", "take it away", start, start + 1, ((start, start + 1, ""),))
+    return None
