@@ -77,10 +77,10 @@ def _report(result: Compilation, rules: Sequence[Path], *, quiet: bool = False) 
         note(authoring.render(result.diagnostics))
     if troubles:
         note("\n" + count_problems([d.severity for d in troubles]))
-    elif result.pack is not None:
-        pack = result.pack
+    elif result.counts is not None:
+        counts = result.counts
         named = ", ".join(str(path) for path in rules)
-        say(f"{named}: clean, {count(len(pack.manifest.rules), 'rule')}, {count(pack.rows, 'bound row')}{besides(pack)}")
+        say(f"{named}: clean, {count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')}{besides(counts)}")
     return not troubles
 
 

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from fedkg.cli.inspect_pack import summary
+from fedkg.cli.rewrite import check_place
 from fedkg.cli.screen import AsJson, note, print_json, say
 from fedkg.errors import UsageError
+from fedkg.packed import write_pack
 
 
 def compile_rules(
@@ -32,20 +34,30 @@ def compile_rules(
     """
     from fedkg import authoring
 
+    check_place(output, "plant.fkgpack")
     if output.exists() and any(path.exists() and path.samefile(output) for path in rules):
         raise UsageError(f"{output} is one of the rule files", help=f"name the pack: -o {output.with_suffix('.fkgpack').name}")
+    if output.is_file() and not _is_pack(output):
+        raise UsageError(f"{output} is there already, and no pack", help=f"name the pack: -o {output.with_suffix('.fkgpack').name}")
     result = authoring.check(rules, client=client)
-    if as_json and result.pack is None:
+    packed = result.packed
+    if as_json and packed is None:
         print_json(authoring.diagnostics_json(result.diagnostics))
         raise typer.Exit(1)
     if result.diagnostics:
         note(authoring.render(result.diagnostics, client=client))
-    if result.pack is None:
+    if packed is None:
         raise typer.Exit(1)
-    pack = result.pack
-    pack.save(output)
-    facts = {"pack": str(output), "rules": len(pack.manifest.rules), "bound_rows": pack.rows, "banks": len(pack.banks)}
+    write_pack(packed.body, output)
+    counts = packed.counts
+    facts = {"pack": str(output), "rules": counts.rules, "bound_rows": counts.rows, "banks": counts.banks}
     if as_json:
         print_json(facts | authoring.diagnostics_json(result.diagnostics))
     else:
-        say(f"{output}: {summary(pack)}, {output.stat().st_size:,} bytes")
+        say(f"{output}: {summary(counts)}, {output.stat().st_size:,} bytes")
+
+
+def _is_pack(path: Path) -> bool:
+    """Whether a file may be replaced by a pack: it is one, by its first bytes, or empty. Rules, graphs and tables are not written over."""
+    with path.open("rb") as file:
+        return file.read(2) in (b"PK", b"")

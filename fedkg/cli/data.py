@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedkg.cli.rewrite import check_place, write_whole
 from fedkg.cli.screen import AsJson, print_json, say
 from fedkg.errors import UsageError
 
@@ -32,6 +33,7 @@ def ai4i(
     """
     from fedkg.data.ai4i import generate
 
+    check_place(output, "table.csv")
     if output.exists() and not force:
         raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
     frame = generate(rows, seed)
@@ -44,7 +46,7 @@ def ai4i(
         frame = frame.with_texts("machine", deal(frame.rows, names, np.random.Generator(np.random.PCG64(seed))))
     columns = [frame.texts(header) for header in frame.headers]
     lines = [",".join(frame.headers), *(",".join(cells) for cells in zip(*columns, strict=True))]
-    output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_whole(output, "\n".join(lines) + "\n")
     if as_json:
         print_json({"table": str(output), "rows": frame.rows, "columns": list(frame.headers)})
     else:

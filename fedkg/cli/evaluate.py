@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,9 +12,12 @@ from fedkg.cli.screen import AsJson, note, out, print_json
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from fedkg.evaluation import Comparison, Evaluation
+    from fedkg.evaluation.violations import Violations
+    from fedkg.pack import Pack
+    from fedkg.tables import Table
     from fedkg_compiler.diagnostics.record import Diagnostic
 
 LEFT_OUT = ("FKG174", "FKG287", "FKG541", "FKG542")
@@ -114,14 +118,38 @@ def _evaluate_rdf(rules: list[Path], data: Path, as_json: bool) -> None:
     _tell(diagnostics)
     documents = []
     for kind, pack, table in parts:
-        result = evaluate_table(pack, table)
+        result = _of_subjects(evaluate_table(pack, table), table)
+        broken = violations(pack, table)
         if as_json:
-            broken = violations(pack, table)
             documents.append({"class": kind, "violations": len(broken), **result.to_json(), "results": broken.to_json(pack, table)})
         else:
             _show(result, None)
+            for line in _broken_lines(broken, pack, table):
+                out().print(line, markup=False, highlight=False)
     if as_json:
         print_json({"evaluations": documents} | authoring.diagnostics_json(diagnostics))
+    if not any(pack.manifest.rules for _, pack, _ in parts):
+        note(f"nothing was judged: no shape has a focus node and a constraint that can be checked in {data.name}")
+
+
+def _of_subjects(result: Evaluation, table: Table) -> Evaluation:
+    """The worst cases with the subjects of their rows as entities."""
+    subjects = table.texts(table.subject)
+    rules = tuple(
+        rule if rule.worst is None or rule.worst.entity else replace(rule, worst=replace(rule.worst, entity=subjects[rule.worst.row - 1]))
+        for rule in result.rules
+    )
+    return replace(result, rules=rules)
+
+
+def _broken_lines(broken: Violations, pack: Pack, table: Table) -> Iterator[str]:
+    """For each rule the subjects that violate it, the first of them by name."""
+    subjects = table.texts(table.subject)
+    for i, rule in enumerate(pack.manifest.rules):
+        rows = list(dict.fromkeys(broken.row[broken.rule == i].tolist()))
+        if rows:
+            more = f" and {len(rows) - TOLD:,} more" if len(rows) > TOLD else ""
+            yield f"{rule.name} is violated by {', '.join(subjects[row] for row in rows[:TOLD])}{more}"
 
 
 def _show(result: Evaluation, comparison: Comparison | None) -> None:

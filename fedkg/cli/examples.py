@@ -58,7 +58,9 @@ def _line(one: ExampleResult) -> str:
     if one.passed:
         return f"ok    {one.rule} {one.got}  {place}"
     if one.got == "unknown":
-        return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but step {one.step} is unknown"
-    margin = "" if math.isnan(one.robustness) else f" (by {abs(one.robustness):g}{' ' + one.unit if one.unit else ''})"
-    said = f"step {one.step} violates it{margin}" if one.got == "fails" else f"it holds at every step, least at step {one.step}{margin}"
+        why = f": {one.reason}" if one.reason else ""
+        return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but step {one.step} is unknown{why}"
+    margin = "" if not math.isfinite(one.robustness) else f" (by {abs(one.robustness):g}{' ' + one.unit if one.unit else ''})"
+    least = f", least at step {one.step}{margin}" if margin else ""
+    said = f"step {one.step} violates it{margin}" if one.got == "fails" else f"it holds at every step{least}"
     return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but {said}"

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedkg.cli.explained import asked, part_text
 from fedkg.cli.screen import AsJson, count, note, print_json, say
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
+    from fedkg.pack import Pack
     from fedkg_compiler.reason.describe import Description, Example
+
+MOST = 8
+"""Rules that are explained at once."""
 
 
 def explain(
-    what: Annotated[str, typer.Argument(metavar="CODE | RULE", help="A code from a message, such as FKG012, or the name of a rule.")] = "",
+    what: Annotated[
+        str, typer.Argument(metavar="CODE | RULE", help="A code from a message, such as FKG012; or the name of a rule, shape or query.")
+    ] = "",
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILES...]", help="For a rule: its rule files with their graphs, or a pack. Else those of this folder."),
@@ -29,7 +37,8 @@ def explain(
     """Say what a message's code means, or what a rule requires.
 
     For a code: an example that fails and how to mend it. For a rule: its meaning in words, for how many entities it holds, the compiled
-    formula, where its numbers come from, and values that keep it and break it.
+    formula, where its numbers come from, and values that keep it and break it. The name of a shape, of a part of one, of a query, a title
+    or a file stands for all the rules that came of it, and for the parts of it that were decided on the graph.
 
     \b
     Examples:
@@ -37,6 +46,7 @@ def explain(
       fedkg explain --list
       fedkg explain tool_was_replaced
       fedkg explain tool_was_replaced rules.fkg plant.ttl --entity M07
+      fedkg explain ex:PumpShape shapes.ttl plant.ttl
     """
     from fedkg import authoring
 
@@ -59,11 +69,35 @@ def explain(
     taken = files or _of_this_folder(what)
     if not files:
         note(f"taken from this folder: {', '.join(map(str, taken))}")
-    found = authoring.explain_rule(taken, what, entity)
+    pack, _ = authoring.load_or_compile(taken)
+    rules, parts = asked(pack, what)
+    described = _described(pack, rules[:MOST], entity)
     if as_json:
-        print_json(_json(found))
-    else:
-        _show(found)
+        facts = [_json(one) for one in described]
+        alone = facts[0] if len(rules) == 1 and not parts else None
+        print_json(alone or {"rules": facts, "parts": [part.model_dump(mode="json") for part in parts], "more": rules[MOST:]})
+        return
+    blocks = ["\n".join(_lines(one)) for one in described]
+    if parts:
+        blocks.append("\n".join(part_text(part) for part in parts[:MOST]))
+    say("\n\n".join(blocks))
+    more = [*rules[MOST:], *(part.part for part in parts[MOST:])]
+    if more:
+        note(f"\nand {len(more):,} more: {', '.join(more[:MOST])}{' ...' if len(more) > MOST else ''}")
+
+
+def _described(pack: Pack, rules: Sequence[str], entity: str) -> list[Description]:
+    """What each of the rules asks for; with an entity, those that are about it. Raises UsageError where none is."""
+    from fedkg import authoring
+
+    found: list[Description] = []
+    for rule in rules:
+        try:
+            found.append(authoring.explain_in(pack, rule, entity))
+        except UsageError:
+            if rule == rules[-1] and not found:
+                raise
+    return found
 
 
 def _of_this_folder(rule: str) -> list[Path]:
@@ -91,14 +125,14 @@ def _example(example: Example | None) -> dict[str, Any] | None:
     return {"text": example.text, "replayed": example.replayed, "readings": [asdict(one) for one in example.values.readings]}
 
 
-def _show(found: Description) -> None:
-    say(f"{found.rule}: {found.title}" if found.title else found.rule)
+def _lines(found: Description) -> Iterator[str]:
+    yield f"{found.rule}: {found.title}" if found.title else found.rule
     where = f" (here {found.entity})" if found.entity else ""
     holds = f"{count(found.rows, 'bound row')}{where}"
-    say(f"  about     {found.about}, {holds}")
-    say(f"  requires  {found.words}")
-    say(f"  formula   {found.formula}")
+    yield f"  about     {found.about}, {holds}"
+    yield f"  requires  {found.words}"
+    yield f"  formula   {found.formula}"
     for line in found.numbers:
-        say(f"  numbers   {line}")
-    say(f"  kept by   {found.keeps.text}" if found.keeps else "  kept by   no example was found")
-    say(f"  broken by {found.breaks.text}" if found.breaks else "  broken by no example was found")
+        yield f"  numbers   {line}"
+    yield f"  kept by   {found.keeps.text}" if found.keeps else "  kept by   no example was found"
+    yield f"  broken by {found.breaks.text}" if found.breaks else "  broken by no example was found"

@@ -10,22 +10,19 @@ from fedkg.cli.screen import count
 if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.pack.knowledge import Clause, KnowledgeModel
+    from fedkg.packed import Counts
 
 
-def besides(pack: Pack) -> str:
+def besides(counts: Counts) -> str:
     """``, 2 knowledge models, 1 inference``: what there is besides rules; "" where there is nothing."""
-    manifest = pack.manifest
-    kinds = (
-        ("knowledge model", manifest.knowledge),
-        ("inference", manifest.inferences),
-        ("set", manifest.sets),
-        ("cause", manifest.causes),
-    )
-    return "".join(f", {count(len(found), kind)}" for kind, found in kinds if found)
+    kinds = (("knowledge model", counts.knowledge), ("inference", counts.inferences), ("set", counts.sets), ("cause", counts.causes))
+    return "".join(f", {count(found, kind)}" for kind, found in kinds if found)
 
 
-def more_lines(pack: Pack) -> Iterator[str]:
-    """A line for each knowledge model with its clauses, each set and each cause."""
+def more_lines(pack: Pack, rows: int) -> Iterator[str]:
+    """A line for each knowledge model with its clauses, each set with its numbers (of `rows` clients) and each cause."""
+    from fedkg.cli.inspect_sets import set_lines
+
     manifest = pack.manifest
     if manifest.client:
         yield f"\nPrivate pack of {manifest.client}"
@@ -35,13 +32,7 @@ def more_lines(pack: Pack) -> Iterator[str]:
         yield from _model(pack, model)
     if manifest.sets:
         yield "\nSets"
-    for kept in manifest.sets:
-        what = kept.target or ("the parameters" if kept.on == "parameters" else "the predictions")
-        yield (
-            f"  {kept.name}: {what} in {kept.shape}, for {count(len(kept.clients), 'client')}"
-            if kept.clients
-            else f"  {kept.name}: {what} in {kept.shape}"
-        )
+    yield from set_lines(manifest.sets, rows)
     if manifest.causes:
         yield "\nCauses"
     for cause in manifest.causes:
@@ -60,16 +51,27 @@ def _model(pack: Pack, model: KnowledgeModel) -> Iterator[str]:
     for clause in model.clauses:
         bank = pack.conditions[clause.bank]
         more = f" and {bank.rows - 1:,} more" if bank.rows > 1 else ""
-        yield f"    when {row_text(pack, bank, 0)}{more}: {_answer(model, clause)}" if bank.rows else f"    never: {_answer(model, clause)}"
+        when = f"when {row_text(pack, bank, 0)}{more}" if bank.rows else "never"
+        yield f"    {when}: {_answer(pack, model, clause)}"
     if model.otherwise is not None:
-        yield f"    otherwise: {_answer(model, model.otherwise)}"
+        yield f"    otherwise: {_answer(pack, model, model.otherwise)}"
 
 
-def _answer(model: KnowledgeModel, clause: Clause) -> str:
+def _answer(pack: Pack, model: KnowledgeModel, clause: Clause) -> str:
+    """What a clause allows or predicts: ``B, C``, ``12 .. 0.5 * flow kg/h``, ``at least 3 bar``; of many rows the first."""
+    from fedkg.pack.terms import Param
+    from fedkg.pack.text import Names, row_names, term_text
+
     if clause.anything:
         return "anything"
     if clause.classes is not None:
         return ", ".join(model.classes[place] for place in clause.classes)
     if clause.predicted is not None:
         return model.classes[clause.predicted]
-    return "a number" if clause.value is not None else "an interval"
+    bank = pack.conditions[clause.bank]
+    names = row_names(pack.manifest.contract, bank, 0) if bank.rows else Names()
+    low, high, value = (None if term is None else term_text(term, names) for term in (clause.low, clause.high, clause.value))
+    ends = (f"at least {low}" if low is not None else "", f"at most {high}" if high is not None else "")
+    said = value if value is not None else f"{low} .. {high}" if all(ends) else "".join(ends)
+    computed = any(not isinstance(term, Param) for term in (clause.low, clause.high, clause.value) if term is not None)
+    return said if not model.unit else f"{said}  (in {model.unit})" if computed else f"{said} {model.unit}"

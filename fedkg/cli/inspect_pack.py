@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedkg.pack import Inference, Pack, Placement
+    from fedkg.packed import Counts
 
 
 def inspect(
     files: Annotated[list[Path], typer.Argument(metavar="PACK|RULES...", help="A constraint pack (.fkgpack), or rule files and graphs.")],
-    rows: Annotated[int, typer.Option("--rows", help="How many bound rows of each bank to print.", min=0)] = 2,
+    rows: Annotated[int, typer.Option("--rows", help="How many bound rows of each bank, and clients of each set, to print.", min=0)] = 2,
     parts: Annotated[bool, typer.Option("--parts", help="List every part of shapes and queries, and where it went.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -86,16 +87,16 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
     }
 
 
-def summary(pack: Pack) -> str:
+def summary(counts: Counts) -> str:
     """``4 rules, 120 bound rows in 3 banks``, and what else there is: ``, 2 knowledge models``."""
-    return f"{count(len(pack.manifest.rules), 'rule')}, {count(pack.rows, 'bound row')} in {count(len(pack.banks), 'bank')}{besides(pack)}"
+    return f"{count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')} in {count(counts.banks, 'bank')}{besides(counts)}"
 
 
 def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
     from rich.text import Text
 
     facts, console = description(pack, rows), out()
-    console.print(Text.assemble((name, "bold"), f"  {summary(pack)}\n"))
+    console.print(Text.assemble((name, "bold"), f"  {summary(pack.counts)}\n"))
     console.print(_rules(facts))
     console.print()
     console.print(_columns(facts))
@@ -106,12 +107,13 @@ def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
         for example in bank["examples"]:
             about = "  ".join(part for part in (example["entity"], example["where"]) if part)
             console.print(Text.assemble("    ", (about, "dim"), f"  {example['formula']}"))
-    for line in (*inference_lines(pack), *more_lines(pack), *placement_lines(pack, parts)):
+    for line in (*inference_lines(pack), *more_lines(pack, rows), *placement_lines(pack, parts)):
         console.print(Text(line))
     provenance = facts["provenance"]
     console.print(Text.assemble("\n", ("Made by", "bold"), f" {provenance['compiler']} from"))
     for source in provenance["sources"]:
-        console.print(Text.assemble(f"  {source['kind']:<9} {source['name']}  ", (source["sha256"][:16], "dim")))
+        checksum = source["sha256"][:16] or "private source, checksum withheld"
+        console.print(Text.assemble(f"  {source['kind']:<9} {source['name']}  ", (checksum, "dim")))
 
 
 def inference_text(pack: Pack, inference: Inference) -> str:

@@ -55,7 +55,7 @@ def _app(commands: Mapping[str, Callable[..., None]], families: Mapping[str, tup
         name="fedkg",
         help="Write what a domain knows once; every federated training run obeys it.\n\n"
         "Start with `fedkg new LIMITS.csv TABLE.csv -o rules.fkg`, then `fedkg check rules.fkg` and `fedkg eval rules.fkg TABLE.csv`.",
-        epilog="Exit codes: 0 done, 1 problems found, 2 wrong call, 3 stopped and resumable, 4 budget spent, 5 too few clients.",
+        epilog="Exit codes: 0 done, 1 problems found, 2 wrong call, 3 stopped and resumable, 5 too few clients.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedkg.cli.rewrite import check_place, write_whole
 from fedkg.cli.screen import AsJson, count, print_json, say
 from fedkg.errors import UsageError
 
@@ -39,6 +40,7 @@ def new(
 
     if len(sources) > 2:
         raise UsageError("too many files", expected="a sheet of limits and a table, or a table alone")
+    check_place(output, "rules.fkg")
     if output.exists() and not force:
         raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
     if output.exists() and any(source.exists() and source.samefile(output) for source in sources):
@@ -47,7 +49,7 @@ def new(
     limits = read_table(sheet[0]) if sheet else None
     table = read_table(data)
     text = authoring.draft(limits, table, limits_name=_beside(sheet[0], output) if sheet else "", table_name=data.name)
-    output.write_text(text, encoding="utf-8")
+    write_whole(output, text)
     result = authoring.check([output])
     rules = len(result.pack.manifest.rules) if result.pack else 0
     tags, missing = authoring.missing_tags(limits, table) if limits is not None else (0, {})

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from fedkg.constraints.compound import compound, over_members
 from fedkg.constraints.extremes import lower, upper
+from fedkg.constraints.given import Given
 from fedkg.constraints.powers import is_multiplication, multiplied
 from fedkg.constraints.reading import Reading
 from fedkg.constraints.sets import reduce_members
@@ -115,9 +116,11 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
         case Implies():
             parts = (_formula(formula.antecedent, not positive, reading), _formula(formula.consequent, positive, reading))
             return extreme_of(parts, not positive)
+        case Given():
+            return _given(formula, positive, reading)
         case Known():
             slot = reading.slots[formula.slot]
-            return torch.where(torch.isnan(slot) == positive, -1.0, 1.0).to(slot.dtype)
+            return torch.where(torch.isnan(slot) == positive, -math.inf, math.inf).to(slot.dtype)
         case AtLeast() | Temporal() | Until() | Initially():
             return compound(formula, positive, reading, ROBUSTNESS, _formula)
     assert_never(formula)
@@ -211,8 +214,15 @@ def _best(scores: Sequence[Tensor], temperature: float | None) -> Tensor:
 
 def _category_is(atom: CategoryIs, positive: bool, reading: Reading) -> Tensor:
     code, wanted = reading.slots[atom.slot], reading.params[atom.param]
-    margin = torch.where((code == wanted) == positive, 1.0, -1.0).to(code.dtype)
+    margin = torch.where((code == wanted) == positive, math.inf, -math.inf).to(code.dtype)
     return torch.where(torch.isnan(code + wanted), math.nan, margin) if reading.careful else margin
+
+
+def _given(part: Given, positive: bool, reading: Reading) -> Tensor:
+    value = reading.slots[part.slot]
+    if part.positive != positive:  # what holds by nothing is refuted by nothing
+        value = torch.where(value >= 0, -value - strict_step(value.dtype), -value)
+    return _marked(torch.where(value >= 0, value + HAIR, value) if reading.offset else value, reading, infinite=False)
 
 
 def finite(value: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ class _Extreme(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         left, right = ctx.saved_tensors
-        share = ((left - right) * (0.5 * STEEP * ctx.sign)).clamp(-0.5, 0.5) + 0.5
+        share = ((left - right) * (0.5 * STEEP * ctx.sign)).nan_to_num(0.0).clamp(-0.5, 0.5) + 0.5  # NaN: alike and infinite
         part = gradients[0] * share
         return part, gradients[0] - part, None
 

@@ -47,7 +47,7 @@ class BankValues:
 
     Attributes:
         robustness: float64 [B, R], in the unit of each row; how far from violated (negative: how far from satisfied). NaN where unknown or
-            not applicable. A strict comparison that misses by nothing has robustness 0 and is violated.
+            not applicable; infinite where no number decides. A strict comparison that misses by nothing has robustness 0 and is violated.
         satisfied, violated, unknown: bool [B, R]; exactly one of them is true where applicable, none elsewhere.
         applicable: bool [B, R], the table row has the categories that the bank row's keys ask for; where the formula is an `Initially`,
             it is the first step of its trace, or of the key's rows in it.
@@ -211,9 +211,9 @@ def _formula(formula: Formula, scope: _Scope) -> Verdict:
             return _class_in(formula, scope)
         case CategoryIs():
             code, wanted = scope.slots[formula.slot], scope.params[formula.param]
-            return scope.atom(np.where(np.isnan(code + wanted), np.nan, np.where(code == wanted, 1.0, -1.0)), strict=False)
+            return scope.atom(np.where(np.isnan(code + wanted), np.nan, np.where(code == wanted, np.inf, -np.inf)), strict=False)
         case Known():
-            return scope.atom(np.where(np.isnan(scope.slots[formula.slot]), -1.0, 1.0), strict=False)
+            return scope.atom(np.where(np.isnan(scope.slots[formula.slot]), -np.inf, np.inf), strict=False)
         case Not():
             return opposite(_formula(formula.arg, scope))
         case And():

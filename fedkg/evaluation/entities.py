@@ -58,6 +58,10 @@ class EntityTally:
         for counts, verdicts in zip(self.counts, (values.satisfied, values.violated, values.unknown), strict=True):
             np.add.at(counts, at, verdicts.sum(axis=0, dtype=np.int64))
 
+    def place(self, rule: int, entity: int) -> int:
+        """Where the counts of a rule's entity stand."""
+        return int(np.searchsorted(self.pairs, rule * self.entities + entity))
+
     def broken(self, rule: int, names: tuple[str, ...]) -> tuple[EntityCounts, ...]:
         """The named entities that break a rule, most violations first; `names` are the pack's entities."""
         low, high = np.searchsorted(self.pairs, [rule * self.entities, (rule + 1) * self.entities])

@@ -5,19 +5,22 @@ Letters: B table rows, R rows of a bank.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.constraints.timing import Timing
+from fedkg.evaluation.cases import Cases
 from fedkg.evaluation.codes import some
 from fedkg.evaluation.ends import Ends
 from fedkg.evaluation.entities import EntityCounts, EntityTally
 from fedkg.evaluation.faults import row_at_fault
 from fedkg.evaluation.gaps import Gaps
+from fedkg.evaluation.guards import with_margins
 from fedkg.evaluation.keys import Meant, all_keys, keys_by_rule, keys_notes, strangers_notes
 from fedkg.evaluation.knowledge import knowledge_columns, label_notes, over_time, table_agreement
 from fedkg.evaluation.readings import Readings, rules_text, table_values
@@ -42,6 +45,8 @@ SMALL = 500_000
 def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "error") -> Evaluation:
     """What the pack's rules say about a table; an evaluation is one bound row of a rule on one table row that it is about.
 
+    The bound rows that a shape has for one focus node are one evaluation together.
+
     Args:
         pack: compiled rules.
         table: the rows, in the units of the pack's contract.
@@ -58,8 +63,9 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
     knowledge = table_agreement(pack, readings, table, timing)
     ends, gaps, twice = Ends(), Gaps(steps), dict[tuple[int, ...], tuple[int, int, int] | None]()
     tally, entities = Tally.empty(len(pack.manifest.rules)), EntityTally.empty(pack)
+    cases = Cases(pack, readings)
     bound = np.zeros(len(pack.manifest.rules), dtype=np.int64)
-    modelled = np.zeros_like(bound)
+    modelled, answered = np.zeros_like(bound), np.zeros_like(bound)
     lacking: list[set[int]] = [set() for _ in pack.manifest.rules]
     for bank in pack.banks:
         np.add.at(bound, bank.rule, 1)
@@ -67,25 +73,32 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
         np.add.at(modelled, bank.rule[asks_model], 1)
         lacks = _lacks(bank, readings, lacking)
         evaluable = np.flatnonzero(~asks_model & ~lacks)
+        np.add.at(answered, bank.rule[evaluable], 1)
         doubled(bank, timing, readings.base, twice, steps=steps)
         gaps.add(bank, timing, readings.base)
         for rows, at in _parts(bank.take(evaluable), readings, timing):
             read, when = readings.part(at), timing.take(at)
             values = evaluate_bank(rows, read, when)
-            tally = tally.with_bank(rows, values, at)
+            tally = tally.with_bank(rows, with_margins(rows, values, read, when, contract.columns), at)
             entities.add(rows, values)
+            cases.add(rows, values, at)
             ends.add(rows, read, when, values)
+    cases.settle(tally, entities)
     keys, meant = keys_by_rule(pack, readings), Meant(readings, table)
     no_rows = [keys_notes(keys[i], readings, meant) if i in keys else () for i in range(len(pack.manifest.rules))]
     broken = [entities.broken(i, pack.manifest.entities) for i in range(len(pack.manifest.rules))]
+    counted = [cases.bound_to(i, rows) for i, rows in enumerate(bound.tolist())]
     worsts = [_worst(pack, readings, timing, found) for found in tally.worst]
     results = tuple(
-        _result(pack, readings, tally, i, int(bound[i]), int(modelled[i]), lacking[i], broken[i], no_rows[i], ends.note(i, contract), worst)
-        for i, worst in enumerate(worsts)
+        _result(pack, readings, tally, i, counts, lacking[i], broken[i], no_rows[i], ends.note(i, contract), worst)
+        for i, (worst, counts) in enumerate(
+            zip(worsts, map(_Bound, bound.tolist(), modelled.tolist(), answered.tolist(), counted), strict=True)
+        )
     )
     told = dict.fromkeys([*readings.notes, *label_notes(pack, table), *timing_notes, *gaps.notes(contract, table)])
-    every = all_keys(keys.values())
-    notes = (*told, *doubled_notes(twice, contract, table), *keys_notes(every, readings, meant), *strangers_notes(every, readings, table))
+    lost = keys_notes(all_keys(keys.values()), readings, meant)
+    strange = strangers_notes(all_keys(own for rule, own in keys.items() if rule not in cases.whole), readings, table)
+    notes = (*told, *doubled_notes(twice, contract, table), *lost, *strange)
     return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, knowledge=knowledge, notes=notes)
 
 
@@ -165,13 +178,25 @@ def _chunks(bank: Bank, at: NDArray[np.int64], readings: Readings, timing: Timin
             yield bank.take(np.arange(start, min(start + step, bank.rows))), rows
 
 
+class _Bound(NamedTuple):
+    """How many bound rows a rule has: all, those that need a model, those that are evaluated; and how many things it is bound to."""
+
+    every: int
+    modelled: int
+    evaluated: int
+    things: int
+
+    def only(self) -> str:
+        """What stands before the reason why not all are evaluated."""
+        return f"evaluated for only {self.evaluated:,} of its {self.every:,} bound rows" if self.evaluated else ""
+
+
 def _result(
     pack: Pack,
     readings: Readings,
     tally: Tally,
     rule: int,
-    bound: int,
-    modelled: int,
+    bound: _Bound,
     lacking: set[int],
     by_entity: tuple[EntityCounts, ...],
     no_rows: tuple[str, ...],
@@ -181,13 +206,13 @@ def _result(
     record = pack.manifest.rules[rule]
     headers = list(dict.fromkeys(readings.contract.columns[i].source for i in sorted(lacking)))
     notes = []
-    if modelled:
-        notes.append("needs a model: it compares predictions for changed inputs, which no table holds")
+    if bound.modelled:
+        notes.append(f"{bound.only() or 'needs a model'}: it compares predictions for changed inputs, which no table holds")
     if headers:
-        notes.append(f"not evaluated: the table has no column {some(headers)}")
-    if bound and not modelled and not headers and not tally.evaluations(rule) and readings.base.shape[0]:
+        notes.append(f"{bound.only() or 'not evaluated'}: the table has no column {some(headers)}")
+    if bound.every and not bound.modelled and not headers and not tally.evaluations(rule) and readings.base.shape[0]:
         notes.append("no row of the table is about what it is bound to")
-    if not bound:
+    if not bound.every:
         notes.append("bound to nothing")
     if cut:
         notes.append(cut)
@@ -197,13 +222,14 @@ def _result(
         kind=record.kind,
         output=record.output,
         severity=record.severity,
-        bound_rows=bound,
+        bound_rows=bound.every,
+        bound_to=bound.things,
         satisfied=int(tally.satisfied[rule]),
         violated=int(tally.violated[rule]),
         unknown=int(tally.unknown[rule]),
         fired=int(tally.fired[rule]),
         worst=worst,
-        needs_model=modelled > 0,
+        needs_model=bound.modelled > 0,
         missing=tuple(headers),
         notes=tuple(notes),
         by_entity=by_entity,
@@ -216,7 +242,7 @@ def _worst(pack: Pack, readings: Readings, timing: Timing, found: Place | None) 
         return None
     bank, at = found.bank, found.at
     fault = row_at_fault(bank, at, readings, timing, found.row) if found.violated else found.row
-    telling = is_telling(pack, bank, at)
+    telling = math.isfinite(found.robustness) and is_telling(pack, bank, at)
     return Worst(
         robustness=found.robustness,
         unit=pack.manifest.units[int(bank.unit[at])],

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedkg.constraints.interpreter import evaluate_bank
 from fedkg.constraints.timing import Timing
 from fedkg.evaluation.readings import Readings
+from fedkg.evaluation.tally import least_margin
 from fedkg.pack import Bank, Temporal, is_temporal
 
 
@@ -31,8 +32,7 @@ def row_at_fault(bank: Bank, at: int, readings: Readings, timing: Timing, row: i
     low, high = alone.params[0, [skeleton.low, skeleton.high]].tolist()
     window = rows[(away >= low) & ((away <= high) | (high < 0))]
     found = evaluate_bank(replace(alone, skeleton=skeleton.arg), readings.part(window))
-    broken = np.where(found.violated[:, 0], found.robustness[:, 0], np.inf)
-    return int(window[broken.argmin()]) if found.violated.any() else row
+    return int(window[least_margin(found.robustness, found.violated)[0]]) if found.violated.any() else row
 
 
 def _same_trace(alone: Bank, readings: Readings, timing: Timing, row: int) -> NDArray[np.int64]:

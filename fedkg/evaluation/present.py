@@ -12,6 +12,12 @@ from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 
 BOUND = "* how many limits the rule became: one for each machine, tag or line of a sheet that it is bound to"
 
+TOGETHER = "; those of one focus node of a shape count as one evaluation"
+"""Stands behind it where a shape became several for one focus node."""
+
+YES_NO = "yes/no"
+"""Stands for a margin where none is: a category, whether a value is there, a window beyond the table."""
+
 LISTED = 10
 """Entities named under a rule that they break."""
 
@@ -33,7 +39,8 @@ def rules_table(evaluation: Evaluation) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = RichTable(header_style="bold", caption=Text(BOUND), caption_justify="left", caption_style="dim")
+    together = any(rule.bound_to is not None and rule.bound_to < rule.bound_rows for rule in evaluation.rules)
+    table = RichTable(header_style="bold", caption=Text(BOUND + TOGETHER * together), caption_justify="left", caption_style="dim")
     table.add_column("rule", overflow="fold")
     for header in ("bound *", "satisfied", "violated", "unknown"):
         table.add_column(header, justify="right", no_wrap=True)
@@ -85,13 +92,17 @@ def _counts(rule: RuleResult) -> Iterator[str]:
 def worst_text(worst: Worst | None) -> str:
     """``-0.2 bar: pump_7, row 17, 09.03.2020 10:14``, or what stands there where that number says nothing: ``row 17: torque 57.3 N.m``.
 
-    "" for None.
+    Where no number decides, ``yes/no: row 17: grade D`` of a violation, ``yes/no`` of a rule that is kept. "" for None.
     """
     if worst is None:
         return ""
-    unit = f" {worst.unit}" if worst.unit and math.isfinite(worst.robustness) else ""
+    if worst.robustness == math.inf:
+        return YES_NO
+    unit = f" {worst.unit}" if worst.unit else ""
     fault = f"broken in row {worst.fault}" if worst.fault is not None else None
     places = ", ".join(filter(None, (worst.entity, f"row {worst.row}", worst.time, fault)))
+    if worst.robustness == -math.inf:
+        return ": ".join(filter(None, (YES_NO, places, worst.read)))
     return f"{places}: {worst.read}" if worst.read else f"{worst.robustness:+.4g}{unit}: {places}"
 
 
@@ -154,13 +165,20 @@ def knowledge_lines(model: Agreement) -> list[str]:
         what = "the answer lies in the range" if model.kind == "range" else "it is right"
         lines[0] += f"; {what} in {model.right:,} of {model.labelled:,} of them that have one ({model.right / model.labelled:.1%})"
     if model.empty and model.first_empty is not None:
-        lines.append(f"{model.model}: allows nothing in {model.empty:,} rows, first in row {model.first_empty + 1}: its clauses contradict")
+        where = f"{_many(model.empty, 'row')}, first in row {model.first_empty + 1}"
+        lines.append(f"{model.model}: allows nothing in {where}: its clauses contradict")
     if model.disjoint and model.first_disjoint is not None:
-        where = f"{model.disjoint:,} rows, first in row {model.first_disjoint + 1}"
+        where = f"{_many(model.disjoint, 'row')}, first in row {model.first_disjoint + 1}"
         lines.append(f"{model.model}: the ranges of `{model.output}` together allow nothing in {where}: they contradict it")
     if model.outside and model.first_outside is not None:
-        lines.append(f"{model.model}: {model.outside:,} predictions lie outside of the range, first in row {model.first_outside + 1}")
+        lie = f"{_many(model.outside, 'prediction')} {'lies' if model.outside == 1 else 'lie'}"
+        lines.append(f"{model.model}: {lie} outside of the range, first in row {model.first_outside + 1}")
     return lines
+
+
+def _many(count: int, what: str) -> str:
+    """``1 row``, ``2,000 rows``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:

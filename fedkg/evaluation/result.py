@@ -18,8 +18,8 @@ class Worst:
         robustness: in `unit`; negative where violated; infinite where no number says by how much. unit: "" for none.
         entity: what the bound row is about, None for nothing in particular.
         row: data row, from 1 below the header. time: the text of the time column there.
-        read: what stands there, where the robustness is a number that says nothing to people (that of an ``if ... then``, or of
-            comparisons in several units); else "".
+        read: what stands there, where the robustness is no number, or one that says nothing to people (that of an ``if ... then`` whose
+            `if` compares numbers, or of comparisons in several units); else "".
         fault: for a rule over time, the data row in its window that breaks it, where that is another row; else None. `read` is of it.
     """
 
@@ -36,9 +36,12 @@ class Worst:
 class RuleResult:
     """One rule over a table; counts are of evaluations (bound row x table row that it is about).
 
+    The bound rows that a shape has for one focus node are one evaluation together: violated when one of them is, else unknown when one is.
+
     Attributes:
         rule, title, kind: as the author wrote them. output: whether it touches a prediction. severity: of a violation.
-        bound_rows: how many constraints the rule became.
+        bound_rows: how many constraints the rule became. bound_to: how many things it is bound to, where those of one focus node count
+            once; None: as many.
         fired: evaluations where the rule says something: the antecedent of an `if ... then` holds (or it has none).
         worst: None when no verdict is known.
         needs_model: it compares predictions for changed inputs, so that a table cannot answer it.
@@ -58,6 +61,7 @@ class RuleResult:
     worst: Worst | None
     severity: Literal["violation", "warning", "info"] = "violation"
     needs_model: bool = False
+    bound_to: int | None = None
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     by_entity: tuple[EntityCounts, ...] = ()
@@ -93,6 +97,7 @@ class RuleResult:
             }
             | ({} if math.isfinite(worst.robustness) else {"infinite": f"{worst.robustness:+}"})
             | ({} if worst.fault is None else {"fault_row": worst.fault}),
+            "bound_to": self.bound_rows if self.bound_to is None else self.bound_to,
             "title": self.title,
             "kind": self.kind,
             "severity": self.severity,

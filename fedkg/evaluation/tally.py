@@ -5,6 +5,7 @@ Letters: B table rows, R rows of a bank, N rules.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +25,9 @@ class Place:
     bank: Bank
     at: int
 
-    def rank(self) -> tuple[bool, float, int]:
-        """Smaller is worse: a violation is worse than none, then the smaller robustness, then the earlier row."""
-        return (not self.violated, self.robustness, self.row)
+    def rank(self) -> tuple[bool, bool, float, int]:
+        """Smaller is worse: a violation is worse than none, then a margin than none, then the smaller margin, then the earlier row."""
+        return (not self.violated, math.isinf(self.robustness), self.robustness, self.row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,6 +76,16 @@ class Tally:
         )
 
 
+def least_margin(robustness: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The places, int64 [R], of the least finite robustness [B, R] among those marked; of the first marked one where none is finite.
+
+    An infinite robustness is that of a yes/no decision, which no number measures: a case with a number tells more.
+    """
+    finite = among & np.isfinite(robustness)
+    first, least = among.argmax(axis=0), np.where(finite, robustness, np.inf).argmin(axis=0)
+    return np.asarray(np.where(finite.any(axis=0), least, first))
+
+
 def _by_rule(bank: Bank, verdicts: NDArray[np.bool_], rules: int) -> NDArray[np.int64]:
     counts = np.zeros(rules, dtype=np.int64)
     np.add.at(counts, bank.rule, verdicts.sum(axis=0, dtype=np.int64))
@@ -90,13 +101,9 @@ def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple
     known = np.flatnonzero(looked.any(axis=0))
     if not known.size:
         return []
-    robustness = np.where(looked, values.robustness, np.inf)[:, known]
-    robustness[np.isnan(robustness)] = np.inf
-    lowest = robustness.argmin(axis=0)
-    # where all are +inf, the first row that is looked at, rather than the first row
-    lowest = np.where(np.isposinf(robustness.min(axis=0)), looked[:, known].argmax(axis=0), lowest)
-    least = robustness[lowest, np.arange(known.size)]
-    order = np.lexsort((at[lowest], least, ~broken[known], bank.rule[known]))
+    lowest = least_margin(values.robustness[:, known], looked[:, known])
+    least = values.robustness[lowest, known]
+    order = np.lexsort((at[lowest], least, np.isinf(least), ~broken[known], bank.rule[known]))
     rules, first = np.unique(bank.rule[known][order], return_index=True)
     found = []
     for rule, position in zip(rules.tolist(), order[first].tolist(), strict=True):

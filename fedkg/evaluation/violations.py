@@ -34,12 +34,13 @@ class Violations:
         return int(self.rule.size)
 
     def to_json(self, pack: Pack, table: Table, *, most: int = 1000) -> list[dict[str, Any]]:
-        """The first `most` violations as plain data: rule, its severity, entity, table row (from 1). `Any`: JSON."""
+        """The first `most` violations as plain data: rule, its severity, entity or subject, table row (from 1). `Any`: JSON."""
         entities = np.concatenate([bank.entity for bank in pack.banks]) if pack.banks else np.empty(0, dtype=np.int64)
         rules, names = pack.manifest.rules, pack.manifest.entities
+        subjects = table.texts(table.subject) if table.subject else None
         return [
-            {"rule": rules[rule].name, "severity": rules[rule].severity, "entity": names[int(entities[bound])] or None}
-            | {"row": row + 1, "where": table.where(row)}
+            {"rule": rules[rule].name, "severity": rules[rule].severity}
+            | {"entity": names[int(entities[bound])] or (subjects and subjects[row]) or None, "row": row + 1, "where": table.where(row)}
             for rule, bound, row in zip(self.rule[:most].tolist(), self.bound[:most].tolist(), self.row[:most].tolist(), strict=True)
         ]
 

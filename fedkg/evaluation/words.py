@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.evaluation.guards import asks_number
 from fedkg.pack import (
     And,
     AtLeast,
@@ -67,14 +68,28 @@ def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
 
 
 def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
-    """Whether the constraint's robustness is a number that says something: not that of an ``if ... then``, nor one that mixes units."""
-    if isinstance(bank.skeleton, Implies) or (
-        is_temporal(bank.skeleton) and any(isinstance(f, Implies) for f in subformulas(bank.skeleton))
-    ):
+    """Whether the constraint's robustness, where it is finite, is a number that says something.
+
+    Not that of an ``if ... then`` whose `if` compares numbers, nor one that mixes units, nor how far true is from false.
+    """
+    columns, skeleton = pack.manifest.contract.columns, bank.skeleton
+
+    def numeric(part: Formula) -> list[Formula]:
+        return [atom for atom in atoms(part) if asks_number(atom, bank.slots[row], columns)]
+
+    asked = subformulas(skeleton) if is_temporal(skeleton) else (skeleton,)
+    if any(isinstance(part, Implies) and numeric(part.antecedent) for part in asked):
         return False
-    columns = pack.manifest.contract.columns
-    units = {columns[int(bank.slots[row, i])].unit for i in used_slots(bank.skeleton)}
-    return bool(pack.manifest.units[int(bank.unit[row])]) or len(units) < 2 or len(list(atoms(bank.skeleton))) < 2
+    demand = skeleton.consequent if isinstance(skeleton, Implies) else skeleton
+    if len(numeric(demand)) < len(_compared(demand)):
+        return False
+    units = {columns[int(bank.slots[row, i])].unit for atom in _compared(skeleton) for i in used_slots(atom)}
+    return bool(pack.manifest.units[int(bank.unit[row])]) or len(units) < 2 or len(_compared(skeleton)) < 2
+
+
+def _compared(formula: Formula) -> list[Formula]:
+    """The atomic formulas that have a margin, be it that of truth values."""
+    return [atom for atom in atoms(formula) if not isinstance(atom, CategoryIs | Known)]
 
 
 class _Bound:
@@ -143,6 +158,8 @@ class _Bound:
             return f"{name} unknown"
         if entry.type == "category":
             return f"{name} {entry.vocabulary[int(value)] if 0 <= value < len(entry.vocabulary) else 'another'}"
+        if entry.type == "boolean":
+            return f"{name} {_truth(value)}"
         if entry.type == "score":
             return f"{name} {entry.category}" if value == 1 else ""
         return f"{name} {number(value)}{_unit(entry)}"
@@ -156,7 +173,7 @@ class _Bound:
 
     def _demand(self, formula: Formula) -> str:
         if isinstance(formula, Compare):
-            return self._rise(formula) or self._bound(formula, formula.left, formula.right)
+            return self._rise(formula) or self.names.truth(formula) or self._bound(formula, formula.left, formula.right)
         return formula_text(formula, self.names)
 
     def _bound(self, atom: Compare, left: Term, right: Term) -> str:
@@ -186,7 +203,9 @@ class _Bound:
                 left, right = self._number(formula.left), self._number(formula.right)
                 if not (left <= right if formula.op == "le" else left < right if formula.op == "lt" else True):
                     return
-                if isinstance(formula.left, Param):
+                if said := self.names.truth(formula):
+                    yield said
+                elif isinstance(formula.left, Param):
                     yield f"{self._text(formula.right)} is {number(right)}, {'at least' if formula.op == 'le' else 'above'} {number(left)}"
                 else:
                     yield f"{self._text(formula.left)} is {number(left)}, {'at most' if formula.op == 'le' else 'below'} {number(right)}"
@@ -219,7 +238,7 @@ class _Bound:
         entry = self.columns[column]
         if entry.type == "category" or math.isnan(value):
             return ""
-        return f"{short_name(entry)} {number(value)}{_unit(entry)}"
+        return f"{short_name(entry)} {_truth(value) if entry.type == 'boolean' else number(value)}{_unit(entry)}"
 
     def _condition(self, view: int) -> str:
         reading = self.contract.views[view]
@@ -245,6 +264,10 @@ def number(value: float) -> str:
     digits = max(0, 3 - math.floor(math.log10(abs(value))))
     text = f"{value:.{min(digits, 8)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _truth(value: float) -> str:
+    return "true" if value >= 0.5 else "false"
 
 
 def _unit(column: Column) -> str:

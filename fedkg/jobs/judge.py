@@ -20,6 +20,7 @@ from fedkg.constraints.structure import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import evaluate, table_values
 from fedkg.evaluation.steps import table_timing
+from fedkg.evaluation.tally import least_margin
 from fedkg.evaluation.words import example
 from fedkg.federated.pack_scorer import PackScorer
 from fedkg.jobs.prepare import ROW, Prepared
@@ -57,7 +58,7 @@ class _Count:
     violated: int = 0
     applied: int = 0
     vacuous: int = 0
-    worst: tuple[float, int, int, int] | None = None  # margin, test row, bank, row of the bank
+    worst: tuple[bool, float, int, int, int] | None = None  # no margin, margin, test row, bank, row of the bank
 
 
 def rule_table(prepared: Prepared, module: ConstraintModule, model: Model, params: Params, arm: str) -> list[dict[str, Any]]:
@@ -102,7 +103,8 @@ def _answered(prepared: Prepared, module: ConstraintModule, model: Model, params
         said = torch.sigmoid(model.apply(double, views.flatten(0, 1))[0, :, 0]).reshape(len(views), frame.rows).numpy()
     column = contract.index(prepared.output)
     for run, view in enumerate(module.plan.runs):
-        values[view, :, column] = said[run]
+        raised = contract.views[view].column  # nothing is known of more of what is not known
+        values[view, :, column] = said[run] if raised is None else np.where(np.isnan(values[0, :, raised]), np.nan, said[run])
     return values
 
 
@@ -120,22 +122,22 @@ def _count(bank: Bank, b: int, values: NDArray[np.float64], counts: dict[int, _C
         count.applied += int(applied.sum())
         count.vacuous += not applied.any()
         if broken.any():
-            at = int(np.argmin(np.where(broken, margin[:, row], np.inf)))
-            worst = (float(margin[at, row]), at, b, row)
+            at = int(least_margin(margin[:, [row]], broken[:, None])[0])
+            worst = (bool(np.isinf(margin[at, row])), float(margin[at, row]), at, b, row)
             count.worst = worst if count.worst is None else min(count.worst, worst)
 
 
 def _example(prepared: Prepared, values: NDArray[np.float64], count: _Count) -> str:
     if count.worst is None:
         return ""
-    _, at, b, row = count.worst
+    *_, at, b, row = count.worst
     return example(prepared.pack, prepared.pack.banks[b], row, values[:, at], place=f"row {int(prepared.test.numbers(ROW)[at])}")
 
 
 def data_checks(prepared: Prepared, frames: Sequence[Frame]) -> list[dict[str, Any]]:
     """Rows of `checks.csv`: every rule over inputs alone, on all rows, in float64 by the interpreter. `Any`: texts and numbers."""
     counts: Counter[tuple[str, str]] = Counter()
-    worst: dict[str, tuple[float, str]] = {}
+    worst: dict[str, tuple[bool, float, str]] = {}
     for frame in frames:
         for result in evaluate(prepared.pack, frame.table(), missing="skip").rules:
             if result.output:
@@ -145,8 +147,10 @@ def data_checks(prepared: Prepared, frames: Sequence[Frame]) -> list[dict[str, A
             found = result.worst
             if result.violated and found is not None:
                 number = int(frame.numbers(ROW)[found.row - 1]) if ROW in frame.columns else found.row
-                text = f"{found.entity or 'row'}, row {number}: misses by {abs(found.robustness):.4g} {found.unit}".strip()
-                worst[result.rule] = min(worst.get(result.rule, (np.inf, "")), (found.robustness, text))
+                measured = bool(np.isfinite(found.robustness))
+                by = found.read or f"misses by {abs(found.robustness):.4g} {found.unit}".strip()
+                text = f"{f'{found.entity}, ' if found.entity else ''}row {number}: {by}"
+                worst[result.rule] = min(worst.get(result.rule, (True, np.inf, "")), (not measured, found.robustness, text))
     return [
         {
             "rule": record.name,
@@ -155,7 +159,7 @@ def data_checks(prepared: Prepared, frames: Sequence[Frame]) -> list[dict[str, A
             "violated": counts[record.name, "violated"],
             "evaluations": counts[record.name, "known"],
             "rate": counts[record.name, "violated"] / counts[record.name, "known"] if counts[record.name, "known"] else None,
-            "example": worst.get(record.name, (0.0, ""))[1],
+            "example": worst.get(record.name, (True, 0.0, ""))[2],
         }
         for record in prepared.pack.manifest.rules
         if not record.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import struct
 import zipfile
 import zlib
@@ -26,6 +25,7 @@ from fedkg.pack.manifest import FORMAT, SECTIONS, Manifest
 from fedkg.pack.pack import Pack
 from fedkg.pack.validate import check_banks, check_conditions
 from fedkg.pack.validate_knowledge import check_knowledge
+from fedkg.packed import write_pack
 
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
@@ -83,17 +83,7 @@ def pack_bytes(pack: Pack) -> bytes:
 
 def save(pack: Pack, path: str | Path) -> Path:
     """Write a pack file whole or not at all (temporary file, then rename). Raises PackError when the place cannot be written."""
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise PackError(f"cannot write {path}", received="a folder" if path.is_dir() else "no ordinary file")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_bytes(pack_bytes(pack))
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise PackError(f"cannot write {path}", received=error.strerror or str(error)) from error
-    return path
+    return write_pack(pack_bytes(pack), path)
 
 
 def load(path: str | Path) -> Pack:

@@ -6,15 +6,18 @@
 | `Compare` eq | tolerance - abs(left - right) | abs(left - right) <= tolerance |
 | `Compare` ne | abs(left - right) - tolerance | abs(left - right) > tolerance |
 | `ClassIn` | best score inside - best score outside | it is >= 0, or > 0 when strict |
-| `CategoryIs` | +1 or -1 | the category code equals the parameter |
+| `CategoryIs` | +inf or -inf | the category code equals the parameter |
 | `Not` | the negative | the argument is violated |
 | `And`, `Or` | minimum, maximum | Kleene's three-valued conjunction, disjunction |
 | `Implies` | max(-antecedent, consequent) | antecedent violated or consequent satisfied |
-| `Known` | +1 or -1 | the slot has a value |
+| `Known` | +inf or -inf | the slot has a value |
 | `AtLeast` | the count-th largest of the members' | so many members satisfy it |
 | `Temporal` | minimum or maximum over the window | Kleene's, over the steps of the window |
 | `Until` | max over t' of min(right at t', min of left before t') | see the class |
 | `Initially` | the argument's at the first step | the argument holds there |
+
+A yes/no decision is infinitely far from the other verdict: no change of a number turns it. So where the guard of an implication is such
+a decision and holds, the implication's robustness is its consequent's margin, and where it does not hold +inf: kept whatever the numbers.
 
 Steps are those of one trace, and of one entity where keys select table rows. A step that is missing inside a trace is unknown. A window
 that reaches beyond the trace meets unknown steps there (`DataContract.end` "strict") or ends with the trace ("clip": nothing is left of
@@ -100,7 +103,7 @@ class Implies(Node):
 
 
 class Known(Node):
-    """The slot has a value in this row; never unknown itself. Robustness is +1 or -1."""
+    """The slot has a value in this row; never unknown itself. Robustness is +inf or -inf."""
 
     kind: Literal["known"] = "known"
     slot: int

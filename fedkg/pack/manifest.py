@@ -52,7 +52,7 @@ class RuleRecord(Node):
 
 
 class Source(Node):
-    """One file that went into the pack."""
+    """One file that went into the pack; `sha256` is "" where it is a site's own and its checksum withheld (decision 012)."""
 
     name: str
     kind: Literal["rules", "ontology", "graph", "sheet", "query", "shapes", "model"]

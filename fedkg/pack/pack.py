@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack.bank import Bank
 from fedkg.pack.manifest import Manifest
+from fedkg.packed import Counts
 
 if TYPE_CHECKING:
     from fedkg.constraints.layout import InputLayout, OutputLayout
@@ -38,6 +39,20 @@ class Pack:
     def rows(self) -> int:
         """Number of bound constraints in all banks."""
         return sum(bank.rows for bank in self.banks)
+
+    @property
+    def counts(self) -> Counts:
+        """How many rules, bound constraints, banks and other things there are."""
+        manifest = self.manifest
+        return Counts(
+            rules=len(manifest.rules),
+            rows=self.rows,
+            banks=len(self.banks),
+            knowledge=len(manifest.knowledge),
+            inferences=len(manifest.inferences),
+            sets=len(manifest.sets),
+            causes=len(manifest.causes),
+        )
 
     def to_bytes(self) -> bytes:
         """The bytes of the pack's file; equal packs give equal bytes."""

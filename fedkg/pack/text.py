@@ -7,7 +7,7 @@ for authors, with units and members by name, are the compiler's: `fedkg_compiler
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -34,12 +34,14 @@ class Names:
     """What stands in the open places of a skeleton; without one, placeholders do.
 
     Attributes:
-        members: the same for each member table. counts: how many members the row has in each. step: seconds between two steps.
+        truths: which slots are true or false. members: the same for each member table. counts: how many members the row has in each.
+        step: seconds between two steps.
     """
 
     slots: Sequence[str] = ()
     params: Sequence[str] = ()
     categories: Sequence[Sequence[str]] = ()
+    truths: Sequence[bool] = ()
     members: Sequence[Names] = ()
     counts: Sequence[int] = ()
     step: float | None = None
@@ -57,6 +59,13 @@ class Names:
         words = self.categories[slot] if slot < len(self.categories) else ()
         code = self.param(param)
         return f'"{words[int(float(code))]}"' if code.isdigit() and int(code) < len(words) else code
+
+    def truth(self, atom: Compare) -> str:
+        """``valve is true`` for a comparison that asks this of a slot that is true or false; "" for any other."""
+        asked = asked_truth(atom, lambda param: float(self.param(param)))
+        if asked is None or not (asked[0] < len(self.truths) and self.truths[asked[0]]):
+            return ""
+        return f"{self.slot(asked[0])} is {'true' if asked[1] else 'false'}"
 
     def inside(self, table: int) -> Names:
         """The names within a member table."""
@@ -87,9 +96,34 @@ def duration_text(seconds: float) -> str:
     return f"{number_text(seconds / size)} {unit}"
 
 
+def asked_truth(atom: Compare, number: Callable[[int], float]) -> tuple[int, bool] | None:
+    """Of a comparison of a slot with a parameter: the slot, and which of true (1) and false (0) alone satisfies it; None for any other.
+
+    `number` gives the value of a parameter; ValueError where it has none counts as any other.
+    """
+    match atom:
+        case Compare(left=Slot(index=slot), right=Param(index=param), tolerance=None):
+            way = 1.0
+        case Compare(left=Param(index=param), right=Slot(index=slot), tolerance=None):
+            way = -1.0
+        case _:
+            return None
+    try:
+        margins = [way * (number(param) - value) for value in (0.0, 1.0)]
+    except ValueError:
+        return None
+    kept = [{"le": margin >= 0, "lt": margin > 0, "eq": margin == 0, "ne": margin != 0}[atom.op] for margin in margins]
+    return (slot, kept[1]) if kept[0] != kept[1] else None
+
+
 def formula_text(formula: Formula, names: Names | None = None) -> str:
     """The formula on one line; `and`/`or` inside other connectives stand in parentheses."""
     return _formula(formula, names or Names(), outer=True)
+
+
+def term_text(term: Term, names: Names) -> str:
+    """The value on one line."""
+    return _term(term, names, OPEN)
 
 
 def row_text(pack: Pack, bank: Bank, row: int) -> str:
@@ -113,6 +147,7 @@ def row_names(contract: DataContract, bank: Bank, row: int) -> Names:
         slots=[_read(contract, int(column), int(view)) for column, view in zip(slots, views, strict=True)],
         params=[number_text(float(value)) for value in bank.params[row]],
         categories=[contract.columns[int(column)].vocabulary for column in slots],
+        truths=[contract.columns[int(column)].type == "boolean" for column in slots],
         members=[_member_names(contract, table) for table in members],
         counts=[table.count for table in members],
         step=contract.step,
@@ -133,6 +168,7 @@ def _member_names(contract: DataContract, table: MemberTable) -> Names:
             for i, span in enumerate(spans)
         ],
         categories=[contract.columns[int(columns[0])].vocabulary if columns.size else () for columns in table.slots.T],
+        truths=[all(contract.columns[int(column)].type == "boolean" for column in columns) for columns in table.slots.T],
         step=contract.step,
     )
 
@@ -180,6 +216,8 @@ def _formula(formula: Formula, names: Names, *, outer: bool = False) -> str:
             return f"class in {{{inside}}}" + (" strictly" if formula.strict else "")
         case CategoryIs():
             return f"{names.slot(formula.slot)} is {names.category(formula.slot, formula.param)}"
+        case Not(arg=AtLeast(count=int(number)) as some) if names.param(number) == "1":
+            return f"none{_formula(some, names).removeprefix('any')}"
         case Not():
             return (
                 f"not {_formula(formula.arg, names)}"
@@ -214,6 +252,8 @@ def _formula(formula: Formula, names: Names, *, outer: bool = False) -> str:
 
 
 def _compare(formula: Compare, names: Names) -> str:
+    if said := names.truth(formula):
+        return said
     text = f"{_term(formula.left, names, OPEN)} {SYMBOLS[formula.op]} {_term(formula.right, names, OPEN)}"
     return text if formula.tolerance is None else f"{text} +/- {_term(formula.tolerance, names, SUM)}"
 
@@ -230,6 +270,8 @@ def _term(term: Term, names: Names, around: int) -> str:
             text, level = " ".join([_term(first, names, SUM), *(_added(arg, names) for arg in rest)]), SUM
         case Product():
             text, level = " * ".join(_term(arg, names, PRODUCT) for arg in term.args), PRODUCT
+        case Quotient() if _is_unknown(term, names):
+            text, level = "unknown", ATOM
         case Quotient():
             text, level = f"{_term(term.numerator, names, PRODUCT)} / {_term(term.denominator, names, SIGN)}", PRODUCT
         case Negate():
@@ -239,8 +281,7 @@ def _term(term: Term, names: Names, around: int) -> str:
         case Call():
             text, level = f"{term.function}({', '.join(_term(arg, names, OPEN) for arg in term.args)})", ATOM
         case Reduce():
-            inner = _term(term.arg, names.inside(term.members), ATOM)
-            text, level = f"{term.op} of {inner} {names.over(term.members)}{' where known' if term.skip else ''}", OPEN
+            text, level = _reduce(term, names), OPEN
         case Choose():
             condition = _formula(term.condition, names, outer=True)
             text, level = f"if {condition} then {_term(term.then, names, OPEN)} else {_term(term.otherwise, names, OPEN)}", OPEN
@@ -249,6 +290,25 @@ def _term(term: Term, names: Names, around: int) -> str:
         case _:
             assert_never(term)
     return text if level >= around else f"({text})"
+
+
+def _reduce(term: Reduce, names: Names) -> str:
+    """``sum of flow over 3 members``; where members are chosen, ``count of (60 < torque) over 3 members``."""
+    arg, inner, over = term.arg, names.inside(term.members), names.over(term.members)
+    if not (term.skip and isinstance(arg, Choose) and _is_unknown(arg.otherwise, inner)):
+        return f"{term.op} of {_term(arg, inner, ATOM)} {over}{' where known' if term.skip else ''}"
+    condition = f"({_formula(arg.condition, inner, outer=True)})"
+    if term.op == "count" and isinstance(arg.then, Param):
+        return f"count of {condition} {over}"
+    return f"{term.op} of {_term(arg.then, inner, ATOM)} {over} where {condition}"
+
+
+def _is_unknown(term: Term, names: Names) -> bool:
+    """Whether a term is ``0 / 0``, which is how a formula has no value; in a skeleton a parameter divided by itself."""
+    match term:
+        case Quotient(numerator=Param(index=above), denominator=Param(index=below)):
+            return {names.param(above), names.param(below)} in ({"0"}, {f"p{above}"})
+    return False
 
 
 def _added(term: Term, names: Names) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fedkg.jobs.folder import EXECUTOR, NOTES
 from fedkg.jobs.verdict import verdict
 from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
+from fedkg.report.zoned import is_taught, zone_of
 from fedkg.zones import zone
 
 
@@ -98,19 +98,12 @@ def _rules_kept(results: Sequence[Result]) -> str:
 
 def _not_taught(records: RunRecords, results: Sequence[Result]) -> str:
     """Why rules are broken by models that nobody taught them."""
-    taught = any(part.get("penalty") for part in _trainings(records.job))
-    if taught or not any(zone(result.figure("rho_worst").mean) == "critical" for result in results):
+    if is_taught(records) or not any(zone_of(result) == "critical" for result in results):
         return ""
     return (
         "No model was trained on the rules here: the server only weighs sites by them, and labels alone do not teach them. "
         "`training.penalty` puts the rules into the sites' loss."
     )
-
-
-def _trainings(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The job's training fields, and those in which its algorithms differ. `Any`: JSON."""
-    algorithms = job.get("algorithms") or {}
-    return [job.get("training") or {}, *(algorithm.get("training") or {} for algorithm in algorithms.values())]
 
 
 def _remarks(records: RunRecords) -> list[str]:

@@ -15,7 +15,7 @@ from fedkg.report.comparison import Scenario, scenarios
 from fedkg.report.outcome import outcome
 from fedkg.report.records import RunRecords, read_run
 from fedkg.report.sections import comparison_table, data_checks, facts, machine, most_violated, rules_kept
-from fedkg.zones import ZONES
+from fedkg.report.zoned import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
 ALPHA = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
@@ -104,7 +104,9 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "band_note": "The line is the mean over seeds, the band reaches from the worst to the best seed." if seeds > 1 else "",
         "learning": learning,
         "violations": violations,
-        "zones": ZONES,
+        "zones": zone_legend(),
+        "zone_basis": zone_basis(records.job),
+        "zone_advice": zone_advice(records),
         "algorithms": [(names[key], colour) for key, colour in algorithm_colour.items()],
         "sites": list(site_colour.items()),
         "weights": _weights(records, found, site_colour, algorithm_colour, figures),

@@ -69,6 +69,7 @@ class Table:
         found: what was found out about the file.
         lines: int64 [rows], the line (or sheet row) of the file in which each data row begins; empty when not known.
         dates: how dates with slashes are meant, where somebody said so.
+        subject: the header of the column that names what each row is about, "" for none.
     """
 
     name: str
@@ -78,9 +79,10 @@ class Table:
     found: TableFormat = field(default_factory=TableFormat)
     lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     dates: DateOrder | None = None
+    subject: str = ""
 
     @staticmethod
-    def of(name: str, columns: Mapping[str, Sequence[str] | NDArray[np.float64]]) -> Table:
+    def of(name: str, columns: Mapping[str, Sequence[str] | NDArray[np.float64]], *, subject: str = "") -> Table:
         """A table made of columns in memory: texts, or float64 arrays; all of one length."""
         cells = tuple(
             Cells(values=np.asarray(column, dtype=np.float64)) if isinstance(column, np.ndarray) else Cells(texts=tuple(column))
@@ -89,7 +91,8 @@ class Table:
         rows = {len(column) for column in columns.values()}
         if len(rows) > 1:
             raise TableError(f"{name}: the columns differ in length", received=", ".join(map(str, sorted(rows))))
-        return Table(name=name, headers=tuple(columns), cells=cells, rows=rows.pop() if rows else 0, found=TableFormat(kind="memory"))
+        found = TableFormat(kind="memory")
+        return Table(name=name, headers=tuple(columns), cells=cells, rows=rows.pop() if rows else 0, found=found, subject=subject)
 
     def __contains__(self, header: str) -> bool:
         return one_line(header) in self.headers
@@ -173,7 +176,9 @@ class Table:
         return not wrong and not bool(np.isnan(values).all())
 
     def where(self, row: int) -> str:
-        """How to name data row `row` (from 0) to a person: ``row 17 (line 18)``; rows count from 1 below the header."""
+        """How to name data row `row` (from 0) to a person: what it is about, else ``row 17 (line 18)``, from 1 below the header."""
+        if self.subject:
+            return self.texts(self.subject)[row]
         return f"row {row + 1} (line {self.lines[row]})" if self.lines.size else f"row {row + 1}"
 
     def _parsed(self, header: str) -> tuple[NDArray[np.float64], tuple[int, ...]]:

@@ -179,3 +179,15 @@ def test_watch_stands_alone(fedkg: Command) -> None:
     assert fedkg("check", "rules.fkg", "--watch", "--fix").code == 2
     assert fedkg("check", "rules.fkg", "--watch", "--json").code == 2
     assert check.count_problems(["error", "error", "warning"]) == "2 errors, 1 warning"
+
+
+def test_misspelt_ontologies_and_libraries_are_mended(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "plant.ttl").write_text("@prefix plant: <https://example.org/plant#> . plant:P1 a plant:Pump .", encoding="utf-8")
+    (tmp_path / "a.fkg").write_text(
+        "use plnat, mason\nuse rules isa95.capcity\nsignal t in degC\nrule a require t < 3 degC\n", encoding="utf-8"
+    )
+    done = fedkg("check", "a.fkg", "--fix")
+    assert "fixed a.fkg:1:5: [FKG100] `plnat` -> `plant`" in done.out
+    assert (tmp_path / "a.fkg").read_text(encoding="utf-8").startswith("use plant, mason\nuse rules isa95.capacity\n")
+    (tmp_path / "a.fkg").write_text("use plants_of_ours\nsignal t in degC\nrule a require t < 3 degC\n", encoding="utf-8")
+    assert "fixed" not in fedkg("check", "a.fkg", "--fix").out

@@ -183,7 +183,7 @@ WRONG = {
     "a pack among rules": (("eval", "rules.fkg", "x.fkgpack", "table.csv"), 2, "stands among rule files"),
     "a wrong allowance": (("eval", "rules.fkg", "table.csv", "--allow", "much"), 2, "the allowance is wrong"),
     "no baseline": (("eval", "rules.fkg", "table.csv", "--baseline", "old.json"), 2, "old.json"),
-    "no place to write": (("compile", "rules.fkg", "-o", "no/where.fkgpack"), 1, "cannot write"),
+    "no place to write": (("compile", "rules.fkg", "-o", "no/where.fkgpack"), 2, "there is no folder no"),
     "too many files": (("new", "a.csv", "b.csv", "c.csv", "-o", "x.fkg"), 2, "too many files"),
     "no job": (("run",), 2, "give a job file"),
     "no such job": (("run", "nowhere.yaml"), 2, "there is no job file"),

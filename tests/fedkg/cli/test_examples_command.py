@@ -63,3 +63,22 @@ def test_a_private_pack(fedkg: Command, tmp_path: Path) -> None:
     assert done.code == 1
     assert "nothing in the graph belongs to the client `lintz`" in done.err
     assert "did you mean" not in done.err  # whose names there are is told to none of them
+
+
+def test_it_says_why_a_verdict_is_unknown(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "e.fkg").write_text(
+        "signal pressure in bar span 0 .. 20\nsignal temp in degC\noutput power in kW\n"
+        "rule low require pressure <= 8 bar and temp <= 20 degC\n"
+        "rule rises require power never falls as pressure rises\nrule steady require pressure never falls\n"
+        "example of low holds for pressure = 3 8 bar\n"
+        "example of low holds for pressure = 3 unknown bar and temp = 10 10 degC\n"
+        "example of rises holds for pressure = 3 4 bar and power = 3 4 kW\nexample of steady holds for pressure = 3\n"
+    )
+    done = fedkg("test", "e.fkg", "--json")
+    assert [one["reason"] for one in done.json["examples"]] == [
+        "the example gives no values of `temp`",
+        "`pressure` has no value there",
+        "the rule compares what a model says of changed inputs, which no example can give",
+        "the first step has none before it: give more values",
+    ]
+    assert "e.fkg:7: expected that it holds, but step 1 is unknown: the example gives no values of `temp`\n" in fedkg("test", "e.fkg").out

@@ -97,9 +97,24 @@ def test_rules_of_entities(fedkg: Command, tmp_path: Path) -> None:
     assert "did you mean `T1`?" in fedkg("explain", "limit", "sheet.fkg", "--entity", "T11").err
 
 
+def test_each_variable_of_a_sheet_has_its_own_range(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text("low,high\n1,10\n5,30\n2,20\n")
+    source = "?low, ?high: from the sheet limits.csv, for each of its entities"
+    for rule, numbers in {
+        "require x <= ?high and x >= ?low": "?low ranges over 1 .. 5; ?high ranges over 10 .. 30",
+        "require if x >= 3 bar then ?low <= y <= ?high": "?low ranges over 1 .. 5; ?high ranges over 10 .. 30",
+        "require x + ?low <= ?high": "the numbers made from them range over 1 .. 5; 10 .. 30",
+    }.items():
+        text = f'signal x in bar\nsignal y in bar\nrule both for ?low, ?high in table "limits.csv" {rule}\n'
+        (tmp_path / "both.fkg").write_text(text)
+        assert fedkg("explain", "both", "both.fkg", "--json").json["numbers"] == [source, numbers]
+
+
 def test_a_rule_of_this_folder_and_one_that_is_not_there(fedkg: Command) -> None:
     done = fedkg("explain", "strong")
     assert done.out.startswith("strong: No torque above 70 N.m.\n")
+    for title in ("No torque above 70 N.m.", "no torque above 70 N.m"):
+        assert fedkg("explain", title).out == done.out
     assert done.err == "taken from this folder: rules.fkg\n"
     assert fedkg("explain", "strong", "rules.fkg").err == ""
     missed = fedkg("explain", "stron", "rules.fkg")

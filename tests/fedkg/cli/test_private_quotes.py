@@ -45,3 +45,40 @@ def test_a_private_compile_quotes_the_rules(fedkg: Command, tmp_path: Path) -> N
     assert done.code == 1
     assert "rule wrong scope client require p <= 3 barr" in done.err
     assert "4711" not in done.err
+
+
+PLANT = """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
+plant:M1 a plant:Machine ; plant:most 61 ; fkg:client "linz" ."""
+OWN = """use site
+prefix plant: <https://example.org/plant#>
+signal cap in N.m span 0 .. 100
+rule everybodys require cap <= 90 N.m
+rule own scope client for ?m, ?max where { ?m plant:most ?max } require cap <= ?max
+"""
+
+
+def checksums(fedkg: Command, pack: str) -> dict[str, str]:
+    return {source["name"]: source["sha256"] for source in fedkg("inspect", pack, "--json").json["provenance"]["sources"]}
+
+
+def test_a_pack_holds_no_checksum_of_a_sites_own_files(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.fkg").write_text(OWN, encoding="utf-8")
+    (tmp_path / "site.ttl").write_text(PLANT, encoding="utf-8")
+    assert fedkg("compile", "own.fkg", "--client", "linz", "-o", "linz.fkgpack").code == 0
+    assert fedkg("compile", "own.fkg", "-o", "public.fkgpack").code == 0
+    for pack in ("linz.fkgpack", "public.fkgpack"):
+        found = checksums(fedkg, pack)
+        assert found["site.ttl"] == ""
+        assert all(len(found[name]) == 64 for name in found if name != "site.ttl")
+        assert "own.fkg" in found
+        assert "site.ttl  private source, checksum withheld" in fedkg("inspect", pack).out
+    first = (tmp_path / "linz.fkgpack").read_bytes()
+    assert fedkg("compile", "own.fkg", "--client", "linz", "-o", "linz.fkgpack").code == 0
+    assert (tmp_path / "linz.fkgpack").read_bytes() == first
+
+
+def test_a_graph_that_is_everybodys_keeps_its_checksum(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "site.ttl").write_text(PLANT.replace('; fkg:client "linz"', ""), encoding="utf-8")
+    (tmp_path / "own.fkg").write_text(OWN.replace(" scope client", ""), encoding="utf-8")
+    assert fedkg("compile", "own.fkg", "-o", "public.fkgpack").code == 0
+    assert len(checksums(fedkg, "public.fkgpack")["site.ttl"]) == 64

@@ -55,15 +55,15 @@ def test_a_worst_case_without_a_number_is_said() -> None:
     text = "timeline ends clip\n" + SIGNALS + "rule r require next x <= 3 bar\n"
     found = result(text, "0,1,", "0,2,")
     assert found.worst is not None
-    assert worst_text(found.worst) == "-inf: row 2"
+    assert worst_text(found.worst) == "yes/no: row 2: x 2 bar"
     entry = found.to_json()["worst"]
     assert (entry["robustness"], entry["infinite"], entry["row"]) == (None, "-inf", 2)
     window = result(text.replace("next", "eventually [1, 2]"), "0,1,")
     assert (window.violated, window.to_json()["worst"]["infinite"]) == (1, "-inf")
-    assert worst_text(window.worst) == "-inf: row 1"
+    assert worst_text(window.worst) == "yes/no: row 1: x 1 bar"
     kept = result(text.replace("next", "always [1, 2]"), "0,1,")
     assert (kept.satisfied, kept.to_json()["worst"]["infinite"]) == (1, "+inf")
-    assert worst_text(kept.worst) == "+inf: row 1"
+    assert worst_text(kept.worst) == "yes/no"
 
 
 def test_a_worst_case_with_a_number_has_no_such_field() -> None:

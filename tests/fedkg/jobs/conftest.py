@@ -112,3 +112,11 @@ def job_fields(pack_file: Path) -> dict[str, Any]:
         "compare": {"algorithm": ["fedavg", "scfa"]},
         "corrupt": {"site": "linz"},
     }
+
+
+@pytest.fixture
+def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has its own tests; drawing it here would take most of the time."""
+    import fedkg.report
+
+    monkeypatch.setattr(fedkg.report, "write_report", lambda folder: Path(folder) / "report.html", raising=False)

@@ -6,8 +6,10 @@ import pytest
 
 from fedkg.pack import (
     And,
+    AtLeast,
     Call,
     CategoryIs,
+    Choose,
     ClassIn,
     Compare,
     Formula,
@@ -19,6 +21,7 @@ from fedkg.pack import (
     Power,
     Product,
     Quotient,
+    Reduce,
     Slot,
     Sum,
     Term,
@@ -67,3 +70,40 @@ def test_numbers_read_back() -> None:
     for value in (9000.0, 0.1, 1e20, -0.0, 3.3333333333333335):
         assert float(number_text(value)) == value
     assert number_text(9000.0) == "9000"
+
+
+def test_a_count_of_chosen_members_is_told_as_a_count() -> None:
+    """As SPARQL's COUNT with conditions is written: members that are not chosen have the value 0 / 0."""
+    over = Compare(op="lt", left=Param(index=0), right=Slot(index=0), scale=1)
+    unknown = Quotient(numerator=Param(index=2), denominator=Param(index=2))
+    inside = Names(slots=("torque",), params=("60", "1", "0"))
+    names = Names(params=("1", "3"), members=(inside,), counts=(2,))
+    chosen = Choose(condition=over, then=Param(index=1), otherwise=unknown)
+    count = Reduce(op="count", members=0, arg=chosen, skip=True)
+    limit = Compare(op="le", left=count, right=Param(index=1), scale=0)
+    assert formula_text(limit, names) == "count of (60 < torque) over 2 members <= 3"
+    assert formula_text(limit) == "count of (p0 < x0) over members <= p1"
+    load = Reduce(op="sum", members=0, arg=Choose(condition=over, then=Slot(index=0), otherwise=unknown), skip=True)
+    text = formula_text(Compare(op="le", left=load, right=Param(index=1), scale=0), names)
+    assert text == "sum of torque over 2 members where (60 < torque) <= 3"
+    assert formula_text(Not(arg=AtLeast(count=0, members=0, arg=over)), names) == "none of (60 < torque) over 2 members"
+    kept = Reduce(op="sum", members=0, arg=Slot(index=0), skip=True)
+    text = formula_text(Compare(op="le", left=kept, right=Param(index=1), scale=0), names)
+    assert text == "sum of torque over 2 members where known <= 3"
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "right", "number", "text"),
+    [
+        ("le", P0, X0, "0.5", "valve is true"),
+        ("le", X0, P0, "0.5", "valve is false"),
+        ("eq", X0, P0, "1", "valve is true"),
+        ("ne", P0, X0, "1", "valve is false"),
+        ("le", P0, X0, "0", "0 <= valve"),
+        ("le", P0, X1, "0.5", "0.5 <= torque"),
+    ],
+)
+def test_what_is_asked_of_a_truth_value(op: str, left: Term, right: Term, number: str, text: str) -> None:
+    atom = Compare(op=op, left=left, right=right, scale=1)
+    assert formula_text(atom, Names(slots=["valve", "torque"], params=[number], truths=[True, False])) == text
+    assert "valve" not in formula_text(atom)

@@ -21,6 +21,7 @@ from fedkg.report.comparison import scenarios
 from fedkg.report.outcome import outcome
 from fedkg.report.records import Figure, read_run
 from fedkg.report.sections import flat, size_text
+from fedkg.report.zoned import zone_advice, zone_basis
 
 RunFolder = Callable[..., Path]
 
@@ -139,3 +140,47 @@ def test_small_texts() -> None:
 def test_the_report_needs_no_torch(run_folder: RunFolder) -> None:
     code = f"import sys; from fedkg.report import write_report; write_report({str(run_folder())!r}); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_zone_says_what_it_rests_on_and_what_to_do(run_folder: RunFolder) -> None:
+    folder = run_folder()
+    text = html.unescape(_parts(write_report(folder))[0])
+    assert "critical: above 18%, see which rules before the model is used" in text
+    assert "when more than 5% of the rows to which it applies break it (a hard rule: a single row to which it applies)" in text
+    assert "They are not measured on these machines" in text
+    advice = zone_advice(read_run(folder))
+    assert advice[0] == (
+        "See which rules it is: 1 of 2 are broken by finished models, most of all \u201cHeat stays in the tool\u201d (25% of its cases)."
+    )
+    assert advice[1] == "See whether the data is right: it breaks 1 of the 1 rules over the data alone (below)."
+    assert advice[-1].startswith("Teach the models the rules: `training.penalty`")
+    assert all(step in text for step in advice)
+
+
+def test_the_advice_follows_the_run(run_folder: RunFolder) -> None:
+    records = read_run(run_folder())
+    assert any(step.startswith("Give the rules more weight") for step in zone_advice(replace(records, job={"training": {"penalty": 0.1}})))
+    assert not any("data" in step for step in zone_advice(replace(records, checks=())))
+    assert zone_advice(replace(records, rules=()))[0].startswith("See which rules it is: no finished model was tried")
+    kept = tuple(replace(row, rate=0.0) for row in records.rules)
+    assert zone_advice(replace(records, rules=kept))[0].startswith("See which rules it is: the finished models break none")
+    calm = tuple(result for result in records.results if result.figure("rho_worst").mean < 0.05)
+    assert zone_advice(replace(records, results=calm)) == []
+    assert "by the share of the rows" in zone_basis({"scoring": {"graded": True}})[0]
+    assert "more than 2% of the rows to which it applies)" in zone_basis({"scoring": {"hard_tolerance": 0.02}})[0]
+    assert "more than 2.5% of the rows to which it applies break it" in zone_basis({"scoring": {"soft_tolerance": 0.025}})[0]
+    rare = tuple(replace(row, rate=0.003) for row in records.rules)
+    assert "(0.3% of its cases)" in zone_advice(replace(records, rules=rare))[0]
+
+
+def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: RunFolder) -> None:
+    """Where no rule is about a prediction nothing is measured: that is not the worst of zones."""
+    records = read_run(run_folder())
+    blank = tuple(
+        replace(result, figures={name: one for name, one in result.figures.items() if not name.startswith("rho")})
+        for result in records.results
+    )
+    unmeasured = replace(records, results=blank)
+    assert zone_advice(unmeasured) == []
+    assert "No model was trained on the rules" in " ".join(outcome(records))
+    assert "No model was trained on the rules" not in " ".join(outcome(unmeasured))

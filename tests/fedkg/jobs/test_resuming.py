@@ -1,0 +1,170 @@
+"""Runs that stop, are killed, or find their folder changed: resuming to the bit, and refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from run_figures import figures
+
+from fedkg.errors import JobError, Stopped, UsageError
+from fedkg.jobs import Event, resume, run_job
+from fedkg.jobs.folder import RunFolder
+
+pytestmark = pytest.mark.usefixtures("no_report")
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 8])
+def test_ctrl_c_stops_and_resume_goes_on_to_the_bit(job_fields, tmp_path, stop_at):
+    whole = figures(run_job(job_fields, out=tmp_path / "whole").folder)
+    seen = 0
+
+    def interrupt(event: Event) -> None:
+        nonlocal seen
+        seen += event.kind == "round"
+        if seen == stop_at and event.kind == "round":
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped, match="fedkg run --resume") as caught:
+        run_job(job_fields, out=tmp_path / "run", on_event=interrupt)
+    assert caught.value.exit_code == 3
+    assert figures(resume(tmp_path / "run").folder) == whole
+
+
+def test_running_the_same_job_into_its_folder_goes_on(job_fields, tmp_path):
+    run_job(job_fields, out=tmp_path / "run")
+    events: list[Event] = []
+    run_job(job_fields, out=tmp_path / "run", on_event=events.append)
+    assert [e.kind for e in events] == ["prepared", "finished"]
+
+
+def test_lines_beyond_the_last_checkpoint_are_trained_again(job_fields, tmp_path):
+    fields = {**job_fields, "corrupt": None}
+    fields["training"] = {**fields["training"], "rounds": 5, "checkpoint_every": 2}
+    whole = figures(run_job(fields, out=tmp_path / "whole").folder)
+    seen = 0
+
+    def interrupt(event: Event) -> None:
+        nonlocal seen
+        seen += event.kind == "round"
+        if seen == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped):
+        run_job(fields, out=tmp_path / "run", on_event=interrupt)
+    path = tmp_path / "run" / "rounds.csv"
+    path.write_bytes(path.read_bytes() + b"fedavg-s0,5,0.1,0.")
+    assert figures(resume(tmp_path / "run").folder) == whole
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import fedkg.report
+from fedkg.jobs import run_job
+from fedkg.jobs.folder import RunFolder
+
+fedkg.report.write_report = lambda folder: Path(folder) / "report.html"
+moment, part, written = int(sys.argv[3]), float(sys.argv[4]), 0
+
+
+def dying(write):
+    def wrapped(self, name, content):
+        global written
+        written += 1
+        if written == moment and part < 1:
+            body = content if isinstance(content, bytes) else b"torn,line,without end"
+            place = self.path / (name if isinstance(content, list) else name + ".part")
+            with place.open("ab") as handle:
+                handle.write(body[: int(len(body) * part)])
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = write(self, name, content)
+        if written == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    return wrapped
+
+
+RunFolder.append = dying(RunFolder.append)
+RunFolder.write_bytes = dying(RunFolder.write_bytes)
+run_job(sys.argv[1], out=sys.argv[2])
+"""
+"""A run that kills itself at the n-th write of a file: in the middle of it, or right after it."""
+
+
+def killed(job: Path, out: Path, moment: int, part: float) -> int:
+    command = [sys.executable, "-c", KILLED, str(job), str(out), str(moment), str(part)]
+    return subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False).returncode
+
+
+def test_kill_9_at_any_moment_resumes_to_the_bit(job_fields, tmp_path):
+    whole = figures(run_job(job_fields, out=tmp_path / "whole").folder)
+    job = tmp_path / "job.yaml"
+    job.write_text(yaml.safe_dump(job_fields))
+    out = tmp_path / "run"
+    for moment, part in ((3, 1.0), (14, 0.5), (7, 0.4)):
+        assert killed(job, out, moment, part) == -signal.SIGKILL
+    assert figures(resume(out).folder) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_kill_9_at_every_write_resumes_or_says_why_not(job_fields, tmp_path, part):
+    fields = {**job_fields, "corrupt": None, "training": {**job_fields["training"], "rounds": 2}}
+    whole = figures(run_job(fields, out=tmp_path / "whole").folder)
+    job = tmp_path / "job.yaml"
+    job.write_text(yaml.safe_dump(fields))
+    for moment in range(1, 30, 2):
+        out = tmp_path / f"run{moment}"
+        if killed(job, out, moment, part) == 0:
+            break
+        if RunFolder(out).exists():
+            resume(out)
+        else:
+            with pytest.raises(UsageError, match="begin again"):
+                resume(out)
+            run_job(job, out=out)
+        assert figures(out) == whole
+
+
+def test_a_changed_job_is_shown_as_a_difference_and_refused(job_fields, tmp_path):
+    folder = run_job({**job_fields, "corrupt": None}, out=tmp_path / "run").folder
+    document = yaml.safe_load((folder / "job.yaml").read_text())
+    document["training"]["rounds"] = 9
+    (folder / "job.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(JobError, match=r"training\.rounds: 3 -> 9") as caught:
+        resume(folder)
+    assert "job.yaml was changed" in str(caught.value)
+    changed = {**job_fields, "corrupt": None, "model": {"hidden": [9]}}
+    with pytest.raises(JobError, match=r"model\.hidden: \[8\] -> \[9\]"):
+        run_job(changed, out=folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pack.fkgpack", "pack.fkgpack is not the pack"),
+        ("environment.json", "environment.json is damaged"),
+        ("arms.json", "arms.json is damaged"),
+        ("job.yaml", "job.yaml"),
+        ("checkpoints/scfa-s0.safetensors", "checkpoint .* is damaged"),
+    ],
+)
+def test_damaged_files_are_named(job_fields, tmp_path, name, said):
+    folder = run_job({**job_fields, "corrupt": None}, out=tmp_path / "run").folder
+    arms = json.loads((folder / "arms.json").read_text())
+    (folder / "arms.json").write_text(json.dumps([{**arm, "done": False} for arm in arms]))
+    (folder / name).write_bytes(b"\x00{")
+    with pytest.raises(JobError, match=said):
+        resume(folder)
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(UsageError, match="is not a run folder"):
+        resume(tmp_path)

@@ -1,0 +1,48 @@
+"""The tables of rules of a run: what a row that lacks a value says, and how a check of the data is told that no number decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedkg.jobs import Job
+from fedkg.jobs.judge import data_checks, module_of, rule_table
+from fedkg.jobs.prepare import ROW, prepare
+from fedkg.pack import CategoryIs, Pack
+
+
+class Flat:
+    """A model that says the same of every row."""
+
+    def apply(self, params, x):
+        return x.new_zeros((1, x.shape[0], 1))
+
+
+def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
+    prepared = prepare(Job.model_validate(job_fields), pack)
+    wear = prepared.test.numbers("Tool wear [min]").copy()
+    wear[: wear.size // 2] = np.nan
+    lacking = replace(prepared, test=prepared.test.with_numbers("Tool wear [min]", wear))
+    applied = [
+        next(row["applied"] for row in rule_table(one, module_of(one), Flat(), {}, "arm") if row["rule"] == "risk_follows_wear")
+        for one in (prepared, lacking)
+    ]
+    assert applied == [wear.size, wear.size - wear.size // 2]
+
+
+def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
+    """Of a yes or no what stands there; a rule about nothing in particular names the row alone."""
+    kept = pack.banks[2]
+    machine = replace(kept, skeleton=CategoryIs(slot=0, param=0), slots=np.full_like(kept.slots, 3)).take(np.array([0]))
+    everywhere = replace(machine, keys=machine.keys[:, :0], codes=machine.codes[:, :0], entity=np.zeros_like(machine.entity))
+    manifest = pack.manifest.model_copy(update={"skeletons": (*pack.manifest.skeletons[:2], everywhere.skeleton)})
+    sited = prepare(Job.model_validate(job_fields), pack)
+    [first] = [i for i, name in enumerate(sited.test.texts("machine")) if name != "M1"][:1]
+    one = sited.test.take(np.array([first]))
+    found = data_checks(replace(sited, pack=Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere))), [one])
+    row = int(one.numbers(ROW)[0])
+    example = f"row {row}: machine {one.texts('machine')[0]}"
+    assert [(check["violated"], check["rate"], check["example"]) for check in found] == [(1, 1.0, example)]
+    cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
+    assert data_checks(sited, [cold])[0]["example"] == f"{one.texts('machine')[0]}, row {row}: misses by 2.5"
