@@ -17,6 +17,7 @@ from fedkg.constraints.linear import Linear, ends, factors
 from fedkg.constraints.numbers import InputNumbers, percent
 from fedkg.constraints.plan import Plan
 from fedkg.projection.polytope_gradient import nearest_points
+from fedkg.projection.polytope_rows import product
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,43 +48,48 @@ def sums_projected(
     numbers = inputs.numbers
     with torch.no_grad():
         matrix, low, high = _rows(plan, sums, banks, inputs)
-    used = (matrix != 0).flatten(0, -2).any(0).nonzero().squeeze(1).tolist()
-    entries = [plan.output_reads[i].entry for i in used]
+    used = (matrix != 0).flatten(0, -2).any(0).nonzero().squeeze(1)
+    if not len(used) or not len(answers):
+        return moved
+    entries = [plan.output_reads[i].entry for i in used.tolist()]
     layouts = [plan.y.entries[entry] for entry in entries]
     gain = numbers.new_tensor([layout.std * percent(plan, entry) for layout, entry in zip(layouts, entries, strict=True)])
     offset = numbers.new_tensor([layout.mean for layout in layouts])
     logit = torch.tensor([layout.kind == "logit" for layout in layouts], dtype=torch.bool, device=numbers.device)
     chance = torch.tensor([layout.kind in ("logit", "probability") for layout in layouts], dtype=torch.bool, device=numbers.device)
-    given = answers.to(numbers.dtype)[:, entries]
-    point = torch.where(logit, torch.sigmoid(given), given)
+    columns = torch.tensor(entries, device=numbers.device)
+    point = answers.to(numbers.dtype).index_select(1, columns)
+    if bool(logit.any()):
+        point = torch.where(logit, torch.sigmoid(point), point)
     with torch.no_grad():
-        scaled = matrix[..., used] * gain
-        constant = matrix[..., used] @ offset
-        least, most = ((bound[used].T - offset) / gain for bound in bounds)
-        least, most = torch.where(chance, least.clamp(0, 1), least), torch.where(chance, most.clamp(0, 1), most)
-        bounded = (least.isfinite() | most.isfinite()).any(0)
-        single = torch.eye(len(used), dtype=scaled.dtype, device=scaled.device)[bounded]
+        scaled = matrix.index_select(-1, used)
+        reached = (bounds[0].amax(1) > -math.inf) | (bounds[1].amin(1) < math.inf)
+        bounded = (reached[used] | chance).nonzero().squeeze(1)
+        least, most = ((bound[used[bounded]].T - offset[bounded]) / gain[bounded] for bound in bounds)
+        least, most = torch.where(chance[bounded], least.clamp(0, 1), least), torch.where(chance[bounded], most.clamp(0, 1), most)
+        single = torch.eye(len(entries), dtype=scaled.dtype, device=scaled.device)[bounded]
+        constant, scaled = scaled @ offset, scaled * gain
         rows = torch.cat([scaled, single.expand(*scaled.shape[:-2], -1, -1)], -2)
-        lower, upper = torch.cat([low.T - constant, least[:, bounded]], 1), torch.cat([high.T - constant, most[:, bounded]], 1)
-        value = point @ rows.mT if rows.ndim == 2 else (rows @ point.unsqueeze(-1)).squeeze(-1)
-        size = point.abs() @ rows.abs().mT if rows.ndim == 2 else (rows.abs() @ point.abs().unsqueeze(-1)).squeeze(-1)
+        lower, upper = (torch.cat([(end.T - constant).expand(len(point), -1), bound], 1) for end, bound in ((low, least), (high, most)))
+        value, size = product(rows, point), product(rows.abs(), point.abs())
         lower, upper = _tightened(lower, upper, size)
-        outside = (((value < lower) | (value > upper)).any(1) & point.isfinite().all(1)).nonzero().squeeze(1)
+        over = torch.maximum(value - upper, lower - value).amax(1)
+        outside = ((over > 0) & (point.abs().amax(1) < math.inf)).nonzero().squeeze(1)
     if not len(outside):
         return moved
     own = rows if rows.ndim == 2 else rows[outside]
     nearest, _, _ = nearest_points(point[outside], own, lower[outside], upper[outside], soft=True)
-    edge = torch.finfo(nearest.dtype).eps
-    back = torch.where(logit, torch.logit(torch.where(logit, nearest, 0.5).clamp(edge, 1 - edge)), nearest)
-    into = (outside[:, None], torch.tensor(entries, device=outside.device)[None, :])
-    return moved.index_put(into, back.to(moved.dtype))
+    if bool(logit.any()):
+        edge = torch.finfo(nearest.dtype).eps
+        nearest = torch.where(logit, torch.logit(torch.where(logit, nearest, 0.5).clamp(edge, 1 - edge)), nearest)
+    return moved.index_put((outside[:, None], columns[None, :]), nearest.to(moved.dtype))
 
 
 def _rows(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: InputNumbers) -> tuple[Tensor, Tensor, Tensor]:
-    """The sums' coefficients [L, N], or [B, L, N] where they depend on the sample, and their ends [L, B] in the rules' units."""
+    """The sums' coefficients [L, N], or [B, L, N] where they depend on the sample, and their ends in the rules' units, [L, B] or [L, 1]."""
     numbers = inputs.numbers
     batch, reads = numbers.shape[1], len(plan.output_reads)
-    outputs = numbers.new_zeros(reads, batch)
+    outputs = numbers.new_zeros(reads, 1)
     blocks: list[Tensor] = []
     low: list[Tensor] = []
     high: list[Tensor] = []
@@ -103,11 +109,13 @@ def _rows(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: InputNum
             blocks.append(torch.where(known.unsqueeze(2), block, 0))
             low.append(torch.where(known, least, -math.inf))
             high.append(torch.where(known, most, math.inf))
+    width = max(end.shape[1] for end in low)
     if all(block.shape[1] == 1 for block in blocks):
         matrix = torch.cat([block[:, 0] for block in blocks])
     else:
         matrix = torch.cat([block.expand(-1, batch, -1) for block in blocks]).transpose(0, 1)
-    return matrix, torch.cat(low), torch.cat(high)
+    lower, upper = (torch.cat([end.expand(-1, width) for end in side]) for side in (low, high))
+    return matrix, lower, upper
 
 
 def _tightened(lower: Tensor, upper: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:

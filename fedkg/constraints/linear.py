@@ -134,16 +134,15 @@ def _factors(term: Term, factor: Tensor, reading: Reading) -> Iterator[tuple[int
 
 
 def ends(part: Linear, reading: Reading, applies: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Between which ends the sum ``left - right`` of the output terms alone must lie, [R, B]; infinite where the comparison does not
-    apply or is unknown.
+    """Between which ends the sum ``left - right`` of the output terms alone must lie, [R, B] or broadcast to it; infinite where the
+    comparison does not apply or is unknown.
 
     The reading has 0 for all outputs, so that a side's value is its part without them.
     """
     atom = part.atom
-    shape = reading.slots[part.slots[0]].shape
     left, right = evaluate_term(atom.left, reading), evaluate_term(atom.right, reading)
     tolerance = torch.zeros_like(left) if atom.tolerance is None else evaluate_term(atom.tolerance, reading)
-    room = (right - left).expand(shape)
+    room = right - left
     two_sided = atom.op in ("eq", "ne")
     upper, lower = two_sided or part.positive, two_sided or not part.positive
     high = room + tolerance if upper else torch.full_like(room, math.inf)

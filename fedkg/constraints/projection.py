@@ -66,15 +66,17 @@ def project(plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: In
                     index = bank.output_index[bank.outputs.index(bound.slots[0]), rows][:, None].expand(-1, shape[1])
                     low.scatter_reduce_(0, index, least, "amax")
                     high.scatter_reduce_(0, index, most, "amin")
+    moved = answers.clone()
+    if any(bounds.of_bank):
         middle = (low + high) / 2
         low, high = torch.where(low > high, middle, low), torch.where(low > high, middle, high)
-    columns = list(answers.to(numbers.dtype).unbind(1))
-    bounded = (low.isfinite() | high.isfinite()).any(1).tolist()
-    for i, read in enumerate(plan.output_reads):
-        if read.run == 0 and bounded[i]:
-            least, most = _in_layout(plan, read.entry, low[i], high[i])
-            columns[read.entry] = torch.minimum(torch.maximum(columns[read.entry], least), most)
-    moved = torch.stack(columns, dim=1).to(answers.dtype) if columns else answers
+        columns = list(answers.to(numbers.dtype).unbind(1))
+        bounded = (low.isfinite() | high.isfinite()).any(1).tolist()
+        for i, read in enumerate(plan.output_reads):
+            if read.run == 0 and bounded[i]:
+                least, most = _in_layout(plan, read.entry, low[i], high[i])
+                columns[read.entry] = torch.minimum(torch.maximum(columns[read.entry], least), most)
+        moved = torch.stack(columns, dim=1).to(answers.dtype)
     return sums_projected(plan, bounds.sums, banks, inputs, (low, high), answers, moved) if any(bounds.sums.of_bank) else moved
 
 

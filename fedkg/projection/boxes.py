@@ -5,7 +5,7 @@ Letters: n the length of a point, m equations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -80,17 +80,23 @@ class Affine(ProjectionSet):
 
     matrix: Tensor
     bound: Tensor
+    _inverse: Tensor = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        inverse = torch.linalg.pinv(self.matrix)
-        missed = (self.matrix @ (inverse @ self.bound.unsqueeze(-1))).squeeze(-1) - self.bound
-        scale = torch.finfo(self.matrix.dtype).eps ** 0.5 * (1 + self.bound.abs().amax())
-        if bool((missed.abs() > scale).any()):
-            raise SetError("the equations contradict each other", received=f"the best point misses by {float(missed.abs().max()):.3g}")
+        with torch.no_grad():
+            matrix, bound = self.matrix.to(torch.float64), self.bound.to(torch.float64).unsqueeze(-1)
+            eps = torch.finfo(self.matrix.dtype).eps
+            object.__setattr__(self, "_inverse", torch.linalg.pinv(matrix, rtol=eps * max(matrix.shape[-2:])))
+            point = self._inverse @ bound
+            missed = (matrix @ point - bound).abs()
+            room = eps**0.5 * (1 + bound.abs() + matrix.abs() @ point.abs())  # of each equation by itself
+            if bool((missed > room).any()):
+                raise SetError("the equations contradict each other", received=f"the best point misses by {float(missed.max()):.3g}")
 
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`."""
-        inverse: Tensor = torch.linalg.pinv(numbers(self.matrix, point))
+        fixed = not self.matrix.requires_grad
+        inverse: Tensor = numbers(self._inverse, point) if fixed else torch.linalg.pinv(numbers(self.matrix, point))
         return point - (inverse @ self._missed(point).unsqueeze(-1)).squeeze(-1)
 
     def excess(self, point: Tensor) -> Tensor:

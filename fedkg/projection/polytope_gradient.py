@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
-from fedkg.projection.polytope_rows import Rows, take
+from fedkg.projection.polytope_rows import Rows, held
 from fedkg.projection.polytope_solver import SLACK, one_by_one, scale, solve
 
 SOFT = 1e-6
@@ -60,14 +60,15 @@ class _Nearest(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         wide = point.to(torch.float64)
         rows, length = normed(matrix, lower, upper, wide)
-        if bool((rows.upper > -torch.inf).logical_and(rows.lower < torch.inf).logical_not().any()):
+        if rows.lower.numel() and not bool((rows.upper.amin() > -torch.inf) & (rows.lower.amax() < torch.inf)):
             raise SetError("a polytope's ends are numbers, or infinite for no bound", received="NaN, or an end that nothing reaches")
-        found = solve(rows, wide, None if start is None else start.to(torch.float64) * length)
-        multiplier, empty = found.multiplier, found.empty
+        found = solve(rows, wide, None if start is None else start.to(torch.float64) * length, exact=point.dtype == torch.float64)
+        nearest, multiplier, empty = found.point, found.multiplier, found.empty
         if soft and bool(empty.any()):
-            multiplier[empty], _ = one_by_one(rows.of(empty.nonzero().squeeze(1)), wide[empty], torch.zeros_like(multiplier[empty]), SOFT)
+            own = rows.of(empty.nonzero().squeeze(1))
+            multiplier[empty], _ = one_by_one(own, wide[empty], torch.zeros_like(multiplier[empty]), SOFT)
+            nearest[empty] = wide[empty] - own.back(multiplier[empty])
             empty = torch.zeros_like(empty)
-        nearest = torch.where(empty.unsqueeze(1), wide, wide - rows.back(multiplier))
         return nearest.to(point.dtype, copy=True), (multiplier / length).to(point.dtype), empty
 
     @staticmethod
@@ -113,7 +114,7 @@ class _Along(torch.autograd.Function):
         zero = slope.new_zeros(chosen.shape, dtype=torch.float64)
         wide = slope.to(torch.float64)
         rows, length = normed(matrix, zero, zero, wide)
-        pull, _ = take(rows, chosen).solve(rows.at(wide))
+        pull, _ = held(rows, chosen, rows.at(wide))
         return (wide - rows.back(pull)).to(slope.dtype), (pull / length).to(slope.dtype)
 
     @staticmethod

@@ -12,10 +12,12 @@ from torch import Tensor
 
 RIDGE = 1e-12
 """Added to the Gram matrix of rows of length 1: rows may depend on each other."""
-STIFFNESS, RELAXATION = 3.0, 1.6
-"""Of the splitting: measured best for rows of length 1, whatever the unit of the points."""
-LOOK, STEPS = 10, 200
-"""Steps of the splitting between two looks at the rows taken, and at most."""
+SOFT, STIFF, RELAXATION = 1.5, 3.0, 1.6
+"""Of the splitting, the first for fewer rows than entries: measured best for rows of length 1, whatever the unit of the points."""
+LOOK, STEPS, SETTLED = 5, 200, 0.3
+"""Steps of the splitting between two looks at the rows taken, and at most; below how many changes for each point it ends."""
+ENTRIES = 1 << 16
+"""Of the matrices of equations that are solved together: of points with about as many rows taken each, and few enough for a cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +40,8 @@ class Rows:
     def of(self, chosen: Tensor) -> Rows:
         """The rows of some points, int64 [b]."""
         matrix = self.matrix if self.gram is not None else self.matrix[chosen]
-        return Rows(matrix, self.gram, self.lower[chosen], self.upper[chosen], self.equal[chosen], self.slack[chosen])
+        parts = (part.index_select(0, chosen) for part in (self.lower, self.upper, self.equal, self.slack))
+        return Rows(matrix, self.gram, *parts)
 
     def at(self, point: Tensor) -> Tensor:
         """``matrix @ point``, [B, m]."""
@@ -48,17 +51,23 @@ class Rows:
         """``matrix^T @ multiplier``, [B, n]."""
         return product_back(self.matrix, multiplier)
 
+    def moved(self, multiplier: Tensor) -> Tensor:
+        """What multipliers move the rows' values by, ``matrix @ matrix^T @ multiplier``, [B, m]."""
+        if self.gram is not None and len(self.gram) <= 2 * self.matrix.shape[-1]:
+            return multiplier @ self.gram
+        return self.at(self.back(multiplier))
+
     def missed(self, value: Tensor) -> Tensor:
         """By how much values [B, m] of the rows lie beyond their ends: above 0 over the upper one, below 0 under the lower one."""
         return value - torch.clamp(value, self.lower, self.upper)
 
     def ends(self, sides: Tensor) -> Tensor:
-        """The end on the side (1 upper, -1 lower) on which a row is taken, [B, m]; 0 where it is not."""
-        return torch.where(sides > 0, self.upper, torch.where(sides < 0, self.lower, 0))
+        """The end on the side (1 upper, -1 lower) on which a row is taken, [B, m]; finite where it is not."""
+        return torch.clamp(sides * torch.finfo(sides.dtype).max, self.lower, self.upper)
 
 
 def product(matrix: Tensor, point: Tensor) -> Tensor:
-    """``matrix @ point`` for points [B, n] and a matrix [m, n] or [B, m, n]."""
+    """``matrix @ point`` for points [..., n] and a matrix [m, n] or [..., m, n]."""
     return point @ matrix.mT if matrix.ndim == 2 else (matrix @ point.unsqueeze(-1)).squeeze(-1)
 
 
@@ -67,58 +76,67 @@ def product_back(matrix: Tensor, multiplier: Tensor) -> Tensor:
     return multiplier @ matrix if matrix.ndim == 2 else (multiplier.unsqueeze(-2) @ matrix).squeeze(-2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Taken:
-    """The equations ``gram @ x = r`` of the rows that are taken, one system for each point, factored.
+def held(rows: Rows, chosen: Tensor, right: Tensor, ridge: float = RIDGE, *, exact: bool = True) -> tuple[Tensor, Tensor]:
+    """The solutions x [B, m] of ``gram @ x = right`` [B, m] among the rows chosen, bool [B, m], 0 elsewhere; and a step towards them.
 
-    Attributes:
-        index: int64 [B, k], the rows taken, then some others. on: bool [B, k], which of them are taken.
-        gram, factor: [B, k, k], with the identity for those that are not, and `ridge` on the diagonal.
+    Args:
+        ridge: on the diagonal. One that counts stays in the solution.
+        exact: the ridge is taken out of the solution, and rounding with it, by a step of refinement, else 0. Of equations that contradict
+            each other the step is the way in which the solution grows without end.
     """
+    count, order = torch.sort(chosen.sum(1))
+    counts, width = count.tolist(), chosen.shape[1]
+    most = counts[-1] if counts else 0
+    on = torch.arange(most, device=right.device) < count.unsqueeze(1)
+    index = torch.arange(width, width + most, device=right.device).expand(len(counts), most).contiguous()  # from m on stands no row
+    index.masked_scatter_(on, chosen.index_select(0, order).nonzero()[:, 1])
+    padded = torch.cat([right.index_select(0, order), right.new_zeros(len(right), most)], 1)
+    wanted = padded.gather(1, index).unsqueeze(-1)
+    found, step = torch.zeros_like(wanted), torch.zeros_like(wanted)
+    table = _table(rows.gram, most, ridge) if rows.gram is not None else None
+    length = 1 + ENTRIES // (most * most + 1)
+    for first in range(0, len(counts), length):
+        group = slice(first, first + length)
+        size = counts[group][-1]
+        part, end = index[group, :size], wanted[group, :size]
+        gram = _entries(table, part) if table is not None else _grams(rows.matrix.index_select(0, order[group]), part, ridge)
+        factor = torch.linalg.cholesky_ex(gram).L
+        found[group, :size] = torch.cholesky_solve(end, factor)
+        if exact and ridge <= RIDGE:
+            own = found[group, :size]
+            step[group, :size] = more = torch.cholesky_solve(end - gram @ own + ridge * own, factor)
+            own += more
+    return _spread(found, index, order, padded), _spread(step, index, order, padded) if exact else torch.zeros_like(right)
 
-    index: Tensor
-    on: Tensor
-    gram: Tensor
-    factor: Tensor
-    ridge: float
 
-    def solve(self, right: Tensor) -> tuple[Tensor, Tensor]:
-        """For a right side [B, m] the solution [B, m], 0 elsewhere, and the step that took the ridge out of it (0 where it is to count).
-
-        Of equations that contradict each other the step is the way in which the multipliers grow without end.
-        """
-        wanted = torch.where(self.on, right.gather(1, self.index), 0)
-        first = self._back(wanted)
-        if self.ridge > RIDGE:
-            return self._spread(right, first), torch.zeros_like(right)
-        step = self._back(wanted - (self.gram @ first.unsqueeze(-1)).squeeze(-1) + self.ridge * first)
-        return self._spread(right, first + step), self._spread(right, step)
-
-    def _spread(self, like: Tensor, values: Tensor) -> Tensor:
-        return torch.zeros_like(like).scatter(1, self.index, torch.where(self.on, values, 0))
-
-    def _back(self, right: Tensor) -> Tensor:
-        return torch.cholesky_solve(right.unsqueeze(-1), self.factor).squeeze(-1)
+def _spread(values: Tensor, index: Tensor, order: Tensor, padded: Tensor) -> Tensor:
+    """Values [B, k, 1] of the rows at index [B, k], each point where the order has it, [B, m]; 0 for all other rows."""
+    spread = torch.zeros_like(padded).scatter_(1, index, values.squeeze(-1))[:, : padded.shape[1] - index.shape[1]]
+    return torch.empty_like(spread).index_copy_(0, order, spread)
 
 
-def take(rows: Rows, chosen: Tensor, ridge: float = RIDGE) -> Taken:
-    """The rows chosen, bool [B, m]."""
-    count = max(1, int(chosen.sum(1).max()))
-    index = torch.topk(chosen.to(torch.float32), count, dim=1).indices
-    on = chosen.gather(1, index)
-    unit = torch.eye(count, dtype=rows.matrix.dtype, device=index.device)
-    if rows.gram is None:
-        taken = rows.matrix.gather(1, index.unsqueeze(-1).expand(-1, -1, rows.matrix.shape[-1])) * on.unsqueeze(-1)
-        gram = taken @ taken.mT + ridge * unit
-        gram.diagonal(dim1=1, dim2=2).add_(~on)
-    else:  # places without a row stand for rows of their own, at right angles to all others
-        table = torch.block_diag(rows.gram, unit)  # type: ignore[no-untyped-call]
-        table.diagonal().add_(ridge)
-        place = torch.where(on, index, rows.gram.shape[0] + torch.arange(count, device=index.device))
-        place = place.to(torch.int32)
-        flat = place.unsqueeze(2) * table.shape[0] + place.unsqueeze(1)
-        gram = table.flatten().index_select(0, flat.flatten()).view(flat.shape)
-    return Taken(index, on, gram, torch.linalg.cholesky_ex(gram).L, ridge)
+def _table(gram: Tensor, most: int, ridge: float) -> Tensor:
+    """The Gram matrix of the shared rows, and after them of as many of length 1, at right angles to all others."""
+    table: Tensor = torch.block_diag(gram, torch.eye(most, dtype=gram.dtype, device=gram.device))  # type: ignore[no-untyped-call]
+    table.diagonal().add_(ridge)
+    return table
+
+
+def _entries(table: Tensor, index: Tensor) -> Tensor:
+    """The parts [b, k, k] of the table [m, m] at rows and columns [b, k]."""
+    place = index.to(torch.int32)
+    flat = place.unsqueeze(2) * table.shape[0] + place.unsqueeze(1)
+    return table.flatten().index_select(0, flat.flatten()).view(flat.shape)
+
+
+def _grams(matrix: Tensor, index: Tensor, ridge: float) -> Tensor:
+    """The Gram matrices [b, k, k] of the rows [b, m, n] at index [b, k]; rows from m on have length 1, at right angles to all others."""
+    on = (index < matrix.shape[1]).unsqueeze(-1)
+    place = index.clamp(max=matrix.shape[1] - 1).unsqueeze(-1)
+    taken = matrix.gather(1, place.expand(-1, -1, matrix.shape[2])) * on
+    gram = taken @ taken.mT
+    gram.diagonal(dim1=1, dim2=2).add_(~on.squeeze(-1)).add_(ridge)
+    return gram
 
 
 def guess(rows: Rows, point: Tensor, start: Tensor) -> Tensor:
@@ -127,25 +145,24 @@ def guess(rows: Rows, point: Tensor, start: Tensor) -> Tensor:
     Begins at `start` [B, m]. All points go through the same steps, each two products with the rows (one with their Gram matrix where that
     is smaller), until hardly any row is taken or let go between two looks.
     """
-    matrix, x, lower, upper = (part.to(torch.float32) for part in (rows.matrix, point, rows.lower, rows.upper))
+    matrix, x, lower, upper, first = (part.to(torch.float32) for part in (rows.matrix, point, rows.lower, rows.upper, start))
     count, length = matrix.shape[-2:]
-    unit = torch.eye(length, dtype=x.dtype, device=x.device)
-    pulled = matrix @ torch.linalg.inv(unit + STIFFNESS * (matrix.mT @ matrix))
-    fixed = product(pulled, x)
-    square = STIFFNESS * (pulled @ matrix.mT) if count <= 2 * length else None
-    first = start.to(x.dtype)
-    dual, kept = first / STIFFNESS, torch.clamp(product(matrix, x - product_back(matrix, first)), lower, upper)
-    taken = dual.sign()
+    unit, stiffness = torch.eye(length, dtype=x.dtype, device=x.device), SOFT if count < length else STIFF
+    pulled = matrix @ torch.linalg.inv(unit + stiffness * (matrix.mT @ matrix))
+    fixed = RELAXATION * product(pulled, x)
+    pulled = RELAXATION * stiffness * pulled
+    square = pulled @ matrix.mT if count <= 2 * length else None
+    mixed = torch.clamp(product(matrix, x - product_back(matrix, first)), lower, upper).add_(first, alpha=1 / stiffness)
+    taken = first.sign()
     for step in range(1, STEPS + 1):
-        shift = kept - dual
-        gained = product(square, shift) if square is not None else STIFFNESS * product(pulled, product_back(matrix, shift))
-        mixed = torch.lerp(kept, fixed + gained, RELAXATION).add_(dual)
         kept = torch.clamp(mixed, lower, upper)
-        dual = mixed - kept
+        shift = torch.lerp(mixed, kept, 2.0)
+        gained = product(square, shift) if square is not None else product(pulled, product_back(matrix, shift))
+        mixed = gained.add_(fixed).add_(mixed).sub_(kept, alpha=RELAXATION)
         if step % LOOK == 0:
-            now = dual.sign()
-            changed = float((now != taken).sum()) / max(1, dual.shape[0])
+            now = torch.sub(mixed, torch.clamp(mixed, lower, upper)).sign_()
+            changed = float((now != taken).sum()) / max(1, len(now))
             taken = now
-            if changed < 0.5:
+            if changed < SETTLED:
                 break
-    return (STIFFNESS * dual).to(point.dtype)
+    return (stiffness * (mixed - torch.clamp(mixed, lower, upper))).to(point.dtype)

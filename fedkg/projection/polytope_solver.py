@@ -5,107 +5,135 @@ Letters: B points, n their length, m rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from fedkg.projection.polytope_rows import RIDGE, Rows, guess, take
+from fedkg.projection.polytope_rows import RIDGE, Rows, guess, held
 
 SLACK = 1e-10
 """How far a row may be missed, relative to the numbers of its point."""
 BLOCKS = 5
 """How often many rows of a point are exchanged at once, before one at a time."""
-GROUP = 512
-"""Points for which rows are exchanged together."""
+FAR = 4.0
+"""How many times larger than the numbers of its nearest point those of a point may be, before it is moved closer."""
 PROBE = 8
 """Points looked at first one row at a time: what proves one polytope empty often proves the others so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Multipliers [B, m] of the nearest points, above 0 at upper ends and below 0 at lower ones; which polytopes are empty, bool [B].
+    """Nearest points.
 
-    Of an empty one they are Farkas' multipliers: their combination of the rows is 0, of the ends below 0.
+    Attributes:
+        point: [B, n]; where the polytope is empty the given one.
+        multiplier: [B, m], above 0 at upper ends and below 0 at lower ones. Of an empty polytope they are Farkas': their combination of the
+            rows is 0, of the ends below 0.
+        empty: bool [B].
     """
 
+    point: Tensor
     multiplier: Tensor
     empty: Tensor
 
 
-def solve(rows: Rows, point: Tensor, start: Tensor | None = None) -> Found:
-    """The multipliers of the nearest points to [B, n]."""
+def solve(rows: Rows, point: Tensor, start: Tensor | None = None, *, exact: bool = True) -> Found:
+    """The points nearest to [B, n].
+
+    Args:
+        start: multipliers [B, m] of points that are near. exact: to the last digits, not only within the slack of the rows.
+    """
+    empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
     if not rows.lower.numel():
-        return Found(torch.zeros_like(rows.lower), torch.zeros(len(point), dtype=torch.bool, device=point.device))
+        return Found(point, torch.zeros_like(rows.lower), empty)
     near = guess(rows, point, torch.zeros_like(rows.lower) if start is None else start)
-    multiplier, right = torch.zeros_like(near), torch.zeros(len(point), dtype=torch.bool, device=point.device)
-    for group in torch.split(torch.argsort((near != 0).sum(1)), GROUP):  # of about as many rows taken each, small enough for a cache
-        multiplier[group], right[group] = _pivoted(rows.of(group), point[group], near[group])
+    multiplier, right = _pivoted(rows, point, near, exact)
     todo = (~right).nonzero().squeeze(1)
-    empty = torch.zeros(point.shape[0], dtype=torch.bool, device=point.device)
     for group in (todo[:PROBE], todo[PROBE:]):
         left = group[~empty[group]]
         if len(left):
             multiplier[left], empty[left] = one_by_one(rows.of(left), point[left], near[left])
             if rows.gram is not None:
                 _share_proofs(rows, multiplier, empty, left, todo)
-    return Found(multiplier, empty)
+    nearest = point - rows.back(multiplier)
+    if len(todo):
+        nearest = torch.where(empty.unsqueeze(1), point, nearest)
+    return _closer(rows, point, Found(nearest, multiplier, empty), exact)
+
+
+def _closer(rows: Rows, point: Tensor, found: Found, exact: bool) -> Found:
+    """The same, solved anew from near the set where a point is so far away that digits were lost.
+
+    All points on the ray from the nearest point through the given one have the same nearest point, with multipliers in proportion.
+    """
+    far, least = (part.abs().amax(1) for part in (point, found.point))
+    chosen = ((far > FAR * (1 + least)) & ~found.empty).nonzero().squeeze(1)
+    if len(chosen):
+        near = scale(rows.lower[chosen], rows.upper[chosen], found.point[chosen])
+        kept = far[chosen, None] > FAR * near
+        chosen, near = chosen[kept.squeeze(1)], near[kept]
+    if not len(chosen):
+        return found
+    own, given, here, multiplier = rows.of(chosen), point[chosen], found.point[chosen], found.multiplier[chosen]
+    share = (near / far[chosen]).unsqueeze(1)
+    for _ in range(2):  # the first time on a ray that is as inexact as the nearest point
+        moved = here + share * (given - here)
+        again = solve(replace(own, slack=SLACK * scale(own.lower, own.upper, moved)), moved, share * multiplier, exact=exact)
+        here, multiplier = again.point, again.multiplier / share
+    found.point[chosen] = torch.where(again.empty.unsqueeze(1), given, here)
+    found.multiplier[chosen], found.empty[chosen] = multiplier, again.empty
+    return found
 
 
 def scale(lower: Tensor, upper: Tensor, point: Tensor) -> Tensor:
     """What counts as large for each point, [B, 1]: its numbers and those of its rows' ends [B, m], of rows of length 1."""
-    ends = torch.maximum(lower.nan_to_num(posinf=0, neginf=0).abs(), upper.nan_to_num(posinf=0, neginf=0).abs())
-    largest = point.abs().amax(1, keepdim=True)
-    return 1 + (torch.maximum(largest, ends.amax(1, keepdim=True)) if ends.shape[1] else largest)
+    sizes = [point, *(end.nan_to_num(posinf=0, neginf=0) for end in (lower, upper) if end.shape[1])]
+    return 1 + torch.stack([part.abs().amax(1) for part in sizes]).amax(0).unsqueeze(1)
 
 
-def _pivoted(rows: Rows, point: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+def _pivoted(rows: Rows, point: Tensor, near: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
     """Multipliers [B, m] after a few exchanges that begin with the rows of multipliers near to them, and which are right, bool [B]."""
-    sides = torch.where(rows.equal, 1, near.sign()).to(point.dtype)
-    multiplier, right = torch.zeros_like(near), torch.zeros(len(point), dtype=torch.bool, device=point.device)
-    todo = torch.arange(len(point), device=point.device)
-    for _ in range(BLOCKS):
-        if len(todo) == len(point):
-            multiplier, sides, done = _exchange(rows, point, sides)
-        else:
-            multiplier[todo], sides[todo], done = _exchange(rows.of(todo), point[todo], sides[todo])
-        right[todo] = done
-        todo = todo[~done]
+    sides = near.sign().masked_fill_(rows.equal, 1)
+    multiplier, right, sides = _exchanged(rows, point, sides, exact=exact)
+    for _ in range(1, BLOCKS):
+        todo = (~right).nonzero().squeeze(1)
         if not len(todo):
             break
+        multiplier[todo], right[todo], sides[todo] = _exchanged(rows.of(todo), point[todo], sides[todo], exact=True)
     return multiplier, right
 
 
-def _exchange(rows: Rows, point: Tensor, sides: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _exchanged(rows: Rows, point: Tensor, sides: Tensor, *, exact: bool) -> tuple[Tensor, Tensor, Tensor]:
     """One step of block principal pivoting (Kim and Park 2011): solve for the rows taken, let go those of wrong sign, take those missed.
 
     Where that would be more rows than a point has entries, only the one missed the most is taken.
 
+    Args:
+        exact: the equations are solved with refinement.
+
     Returns:
-        multipliers [B, m], the sides on which rows are to be taken next, and which points are done, bool [B].
+        multipliers [B, m], which points are done, bool [B], and the sides on which rows are to be taken next.
     """
     level = rows.at(point)
-    chosen = sides != 0
-    multiplier, _ = take(rows, chosen).solve(level - rows.ends(sides))
-    missed = rows.missed(level - _seen(rows, multiplier))
-    out = missed.abs() > rows.slack
-    free = chosen & ~rows.equal
-    wrong = free & (sides * multiplier < -rows.slack)
-    done = ~(out | wrong).any(1)
-    multiplier = torch.where(free & (sides * multiplier < 0), 0, multiplier)
-    if bool(done.all()):
-        return multiplier, sides, done
-    many = (chosen & ~wrong).sum(1, keepdim=True) + (out & ~chosen).sum(1, keepdim=True) > point.shape[1]
+    goal, _ = held(rows, sides != 0, level - rows.ends(sides), exact=exact)
+    missed = rows.missed(level.sub_(rows.moved(goal)))
+    short = (sides * goal).clamp_(max=0).masked_fill_(rows.equal, 0)
+    multiplier = torch.addcmul(goal, sides, short, value=-1)
+    done = torch.maximum(missed.abs(), -short).amax(1) <= rows.slack.squeeze(1)
+    left = (~done).nonzero().squeeze(1)
+    if len(left):
+        sides[left] = _next(sides[left], missed[left], short[left], rows.slack[left], point.shape[1])
+    return multiplier, done, sides
+
+
+def _next(sides: Tensor, missed: Tensor, short: Tensor, slack: Tensor, length: int) -> Tensor:
+    """The sides on which rows are to be taken next, [B, m]; `short`: by how much multipliers have the wrong sign, below 0."""
+    chosen, wrong, out = sides != 0, short < -slack, missed.abs() > slack
+    many = (chosen & ~wrong).sum(1, keepdim=True) + (out & ~chosen).sum(1, keepdim=True) > length
     worst = torch.where(chosen, 0, missed.abs()).amax(1, keepdim=True)
     new = out & ~chosen & (~many | (missed.abs() >= worst))
-    return multiplier, torch.where(new, missed.sign(), torch.where(wrong, 0, sides)), done
-
-
-def _seen(rows: Rows, multiplier: Tensor) -> Tensor:
-    """What multipliers move the rows' values by, [B, m]."""
-    return (
-        multiplier @ rows.gram if rows.gram is not None and len(rows.gram) <= 2 * rows.matrix.shape[-1] else rows.at(rows.back(multiplier))
-    )
+    return torch.where(new, missed.sign(), torch.where(wrong, 0, sides))
 
 
 def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -> tuple[Tensor, Tensor]:
@@ -127,7 +155,7 @@ def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -
     for _ in range(20 * (rows.matrix.shape[-1] + 10) + rows.lower.shape[1]):
         own = rows.of(todo)
         level, chosen, tight = own.at(point[todo]), sides[todo] != 0, slack[todo]
-        goal, growth = take(own, chosen, ridge).solve(level - own.ends(sides[todo]))
+        goal, growth = held(own, chosen, level - own.ends(sides[todo]), ridge)
         signs, here = sides[todo], at[todo]
         blocked = chosen & ~equal[todo] & (signs * goal <= 0)
         room = torch.where(blocked, (signs * here).clamp(min=0) / (signs * (here - goal)).clamp(min=1e-300), 1)
@@ -141,7 +169,7 @@ def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -
         bars = barred[todo] & ~progress[:, None]
         at_once = (fell >= 0) & gone.gather(1, fell.clamp(min=0)[:, None]).squeeze(1) & (share.squeeze(1) <= 0)
         bars[at_once, fell[at_once]] = True
-        missed = own.missed(level - _seen(own, moved)) - (ridge * moved if ridge > RIDGE else 0)
+        missed = own.missed(level - own.moved(moved)) - (ridge * moved if ridge > RIDGE else 0)
         missed = torch.where(missed.abs() > tight, missed, 0)
         contradict = ~stopped & (torch.where(chosen, missed, 0).abs() > 1e3 * tight).any(1) & (ridge <= RIDGE)
         free = torch.where(chosen | bars, 0, missed)

@@ -102,6 +102,13 @@ def test_unknown_inputs_switch_their_rows_off() -> None:
     assert bool(rules.project(x, y)[1].isnan().all())
 
 
+def test_coefficients_that_no_sample_knows_move_nothing() -> None:
+    x, y = batch(3)
+    x[:] = torch.nan
+    moved = plant("hard require share * oil <= share * gas").project(x, y)
+    torch.testing.assert_close(moved, y, atol=0, rtol=0)
+
+
 def test_soft_sums_are_named_and_left_alone() -> None:
     rules = plant("require oil <= gas", "hard require gas <= water", "hard require oil * gas <= 4 * water * 1 kg/h")
     assert rules.not_projected == ("rule_0", "rule_2")
