@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.bins import centres
 from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability
-from fedkg.knowledge.known import Known, Policy, reconcile
+from fedkg.knowledge.known import Known, Policy, check_labels, reconcile
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
@@ -72,8 +72,13 @@ class Injected(nn.Module):
         return injected(self._logits(x, known), known.allowed, known.predicted, self.trust)
 
     def loss(self, x: Tensor, label: Tensor, *, known: Known | None = None) -> Tensor:
-        """The cross entropy of each sample, [B], from int64 labels [B]; infinite, without gradient, where knowledge rules the label out."""
+        """The cross entropy of each sample, [B], from int64 labels [B]; infinite, without gradient, where knowledge rules the label out.
+
+        Raises:
+            LayoutError: the model's logits are not those of K classes; labels that are not one of the K classes for each sample.
+        """
         known = self.known(x) if known is None else known
+        check_labels(label, known)
         return -injected_log_probability(self._logits(x, known), known.allowed, known.predicted, self.trust, label)
 
     def decide(self, x: Tensor, *, known: Known | None = None) -> Tensor:

@@ -6,12 +6,12 @@ Letters: N samples, K classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from fedkg.errors import KnowledgeError
+from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.injection import NOTHING
 
 Policy = Literal["error", "drop", "repair"]
@@ -69,7 +69,12 @@ def reconcile(known: Known, labels: Tensor | None = None, *, policy: Policy = "e
 
     Raises:
         KnowledgeError: under "error", with the first row of each kind and their number.
+        LayoutError: labels that are not one of the K classes for each sample. UsageError: a policy that there is not.
     """
+    if policy not in get_args(Policy):
+        raise UsageError(f"there is no policy `{policy}`", expected=", ".join(get_args(Policy)))
+    if labels is not None:
+        check_labels(labels, known)
     allowed, predicted = known.allowed, known.predicted
     empty = ~allowed.any(-1)
     outside = ~empty & (predicted >= 0) & ~_holds(allowed, predicted)
@@ -93,6 +98,30 @@ def reconcile(known: Known, labels: Tensor | None = None, *, policy: Policy = "e
         outside=int(outside.sum()),
         wrong=int(wrong.sum()),
     )
+
+
+def check_labels(labels: Tensor, known: Known) -> None:
+    """Raise where labels are not one class, int64 [...], for each sample that something is known of.
+
+    Inside of `torch.func` transforms, which show no numbers, the shape and the type alone are looked at.
+
+    Raises:
+        LayoutError: another shape or type; a label outside of 0 .. K - 1.
+    """
+    shape, count = known.predicted.shape, known.allowed.shape[-1]
+    if labels.dtype != torch.int64 or labels.shape != shape:
+        received = f"{str(labels.dtype).removeprefix('torch.')} {list(labels.shape)}"
+        raise LayoutError("the labels do not fit the batch", expected=f"int64 {list(shape)}", received=received)
+    outside = (labels < 0) | (labels >= count)
+    try:
+        wrong = bool(outside.any())
+    except RuntimeError:  # torch.func transforms refuse to turn a tensor into a truth value
+        return
+    if wrong:
+        row = int(outside.flatten().int().argmax())
+        raise LayoutError(
+            f"the label of row {row} is none of the {count} classes", expected=f"0 .. {count - 1}", received=str(int(labels.flatten()[row]))
+        )
 
 
 def _holds(allowed: Tensor, classes: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from fedkg.constraints.layout import InputLayout
 from fedkg.constraints.module import ConstraintModule
+from fedkg.constraints.plausible import check_units
 from fedkg.constraints.views import Keys, Previous
 from fedkg.errors import KnowledgeError
 from fedkg.knowledge.bins import bin_of, edges, mask_of
@@ -71,7 +72,8 @@ class RangeKnowledge(_KnowledgeOnTensors):
 
     Raises:
         KnowledgeError: there is no range knowledge of that output, a number without `bins` or without a span.
-        LayoutError: a column that the conditions read has no place in the layout.
+        LayoutError: a column that the conditions read has no place in the layout; or later, when called with a batch of another shape than
+            [B, F] or [B, T, F], or one that looks standardised though the layout says source units, or the other way round.
     """
 
     kind, says = "range", "the range"
@@ -133,17 +135,21 @@ class _Conditions(nn.Module):
         self.arrays = pack.arrays
         self.places: dict[_Place, slice] = {}
         banks: list[Bank] = []
+        rules: list[RuleRecord] = []
         start = 0
-        for place, bank in _read(pack, models).items():
-            banks.append(replace(bank, rule=np.full(bank.rows, len(banks), dtype=np.int32)))
-            self.places[place] = slice(start, start := start + bank.rows)
-        rules = tuple(RuleRecord(name=f"{model.name}, part {i}") for i, model in enumerate(models[:1] * len(banks)))
+        for model in models:
+            parts = ((place, bank) for place, bank in _read(pack, model).items() if place not in self.places)
+            for part, (place, bank) in enumerate(parts):
+                rules.append(RuleRecord(name=f"{model.name}, part {part}"))
+                banks.append(replace(bank, rule=np.full(bank.rows, len(banks), dtype=np.int32)))
+                self.places[place] = slice(start, start := start + bank.rows)
         skeletons = tuple(bank.skeleton for bank in banks)
-        manifest = pack.manifest.model_copy(update={"rules": rules, "skeletons": skeletons, "knowledge": ()})
+        manifest = pack.manifest.model_copy(update={"rules": tuple(rules), "skeletons": skeletons, "knowledge": ()})
         self.rules = ConstraintModule(Pack(manifest=manifest, banks=tuple(banks)), x=x)
 
     def forward(self, x: Tensor, keys: Keys | None, previous: Previous) -> _OnTensors:
         report = self.rules(x.double(), keys=keys, previous=previous).at_steps
+        check_units(self.rules.plan, x.flatten(0, -2))  # of every batch: one is a whole data set
         holds, unknown, robustness = (
             part.flatten(0, -2).cpu().numpy() for part in (report.satisfied, report.unknown, report.robustness.detach())
         )
@@ -154,20 +160,19 @@ _Place = tuple[int, Term | int | None]
 """A condition's bank, and what of it: the condition itself (None), a term over its columns, or the slot of that number."""
 
 
-def _read(pack: Pack, models: tuple[KnowledgeModel, ...]) -> dict[_Place, Bank]:
-    """The banks that answer everything the models ask."""
+def _read(pack: Pack, model: KnowledgeModel) -> dict[_Place, Bank]:
+    """The banks that answer everything a model asks."""
     found: dict[_Place, Bank] = {}
-    for model in models:
-        for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
-            bank = pack.conditions[clause.bank]
-            found[clause.bank, None] = bank
-            for term in (clause.low, clause.high, clause.value):
-                if term is not None:
-                    found[clause.bank, term] = margin(bank, term)
-        if model.network is not None:
-            bank = pack.conditions[model.network.bank]
-            for slot in range(bank.slots.shape[1]):
-                found[model.network.bank, slot] = margin(bank, Slot(index=slot))
+    for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
+        bank = pack.conditions[clause.bank]
+        found[clause.bank, None] = bank
+        for term in (clause.low, clause.high, clause.value):
+            if term is not None:
+                found[clause.bank, term] = margin(bank, term)
+    if model.network is not None:
+        bank = pack.conditions[model.network.bank]
+        for slot in range(bank.slots.shape[1]):
+            found[model.network.bank, slot] = margin(bank, Slot(index=slot))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from fedkg.mining.mined import Mined
 from fedkg.mining.pick import Pick, least, private, quantile
-from fedkg.mining.tight import mine
+from fedkg.mining.template_free import Property, enumerated, mine_properties
+from fedkg.mining.tight import mine, satisfied
 
-__all__ = ["Mined", "Pick", "least", "mine", "private", "quantile"]
+__all__ = ["Mined", "Pick", "Property", "enumerated", "least", "mine", "mine_properties", "private", "quantile", "satisfied"]

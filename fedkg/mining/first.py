@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from fedkg.constraints.windows import sliding
+from fedkg.constraints.sliding import extreme
+from fedkg.constraints.stl import window_at
 from fedkg.errors import KnowledgeError
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 
@@ -27,17 +29,20 @@ class Steps:
 
     Attributes:
         count: T. numbers: the formula's parameters, where they are the bounds of windows. A window ends with its trace.
+        param, number: a window that this parameter bounds counts as this number, whatever the trace; None: there is no such parameter.
+        device: of the traces.
     """
 
     count: int
     numbers: Sequence[float]
+    param: int | None = None
+    number: float = math.nan
+    device: torch.device | None = None
 
     def window(self, formula: Temporal | Until, step: int) -> tuple[int, int]:
         """The first and last step of a window as seen from a step, within the trace; empty where the first is beyond the last."""
-        low, high = int(self.numbers[formula.low]), int(self.numbers[formula.high])
-        if formula.op in ("always", "eventually", "until"):
-            return step + low, (self.count - 1 if high < 0 else min(step + high, self.count - 1))
-        return (0 if high < 0 else max(step - high, 0)), step - low
+        first, last = window_at(formula, self.numbers, step, self.count)
+        return max(first, 0), min(last, self.count - 1)
 
 
 def at_first(formula: Formula, leaf: Leaf, steps: Steps) -> Tensor:
@@ -56,6 +61,9 @@ def _value(formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, 
         return _value(part, sign, first, last, leaf, steps)
 
     match formula:
+        case Temporal() | Until() if steps.param in (formula.low, formula.high):
+            given = steps.number if positive else -steps.number
+            return torch.full((1, last - first + 1), given, dtype=torch.float64, device=steps.device)
         case Compare() | ClassIn() | CategoryIs() | Known():
             return leaf(formula, positive, first, last)
         case Not():
@@ -92,16 +100,18 @@ def _over_window(formula: Temporal, positive: bool, first: int, last: int, leaf:
     begin, end = max(0, min(window[0] for window in windows)), max(window[1] for window in windows)
     neutral = math.inf if lowest else -math.inf
     if begin > end:
-        return torch.full((1, len(windows)), neutral, dtype=torch.float64)
+        return torch.full((1, len(windows)), neutral, dtype=torch.float64, device=steps.device)
     values = _value(formula.arg, positive, begin, end, leaf, steps)
     if len(windows) == 1:
         return values.amin(-1, keepdim=True) if lowest else values.amax(-1, keepdim=True)
     width = max(window[1] - window[0] for window in windows) + 1
-    if formula.op in ("always", "eventually"):  # windows move on by one step each; late ones end with the trace
-        return sliding(values[None], 0, width - 1, neutral, lowest, None)[0][..., : len(windows)]
-    back = sliding(values.flip(-1)[None], 0, width - 1, neutral, lowest, None)[0].flip(-1)
-    before = windows[0][1] - begin  # the place of the first window's last step
-    return back[..., before : before + len(windows)]
+    if formula.op in ("always", "eventually"):  # windows move on by one step each; late ones end with the trace, the last lie beyond it
+        found = extreme(values[None], 0, width - 1, neutral, lowest=lowest)[0][..., : len(windows)]
+        return functional.pad(found, (0, len(windows) - found.shape[-1]), value=neutral)
+    back = extreme(values.flip(-1)[None], 0, width - 1, neutral, lowest=lowest)[0].flip(-1)
+    before = windows[0][1] - begin  # the place of the first window's last step; below 0 where the first windows lie before the trace
+    found = back[..., max(before, 0) : before + len(windows)]
+    return functional.pad(found, (len(windows) - found.shape[-1], 0), value=neutral)
 
 
 def _until(formula: Until, positive: bool, step: int, leaf: Leaf, steps: Steps) -> Tensor:
@@ -110,7 +120,7 @@ def _until(formula: Until, positive: bool, step: int, leaf: Leaf, steps: Steps) 
     forward = formula.op == "until"
     nothing = -math.inf if positive else math.inf
     if begin > end:
-        return torch.full((1, 1), nothing, dtype=torch.float64)
+        return torch.full((1, 1), nothing, dtype=torch.float64, device=steps.device)
     low, high = (step, end) if forward else (begin, step)
     left = _value(formula.left, positive, low, high, leaf, steps).expand(-1, high - low + 1)
     right = _value(formula.right, positive, begin, end, leaf, steps).expand(-1, end - begin + 1)

@@ -19,8 +19,8 @@ from fedkg.constraints.evaluation import compare_margin, evaluate
 from fedkg.constraints.reading import Reading
 from fedkg.mining.first import Atom, Leaf
 from fedkg.pack.formulas import Compare, Formula
-from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, sides, term_children, used_params
+from fedkg.pack.linear import linear_in_param, reads_param
+from fedkg.pack.walk import everywhere, sides, used_params
 
 ALWAYS = 1e300
 """The level of what holds for every value; its negative of what holds for none."""
@@ -117,8 +117,8 @@ def _comparisons(formula: Formula) -> list[Compare]:
 
 def _line(atom: Compare, param: int, reading: Reading) -> tuple[Tensor, Tensor]:
     """The margin ``base + slope * parameter``, [1, B] and [1, 1]. Raises NoLevel where it is no such line for all data alike."""
-    containing = [side for side in sides(atom) if _reads(side, param)]
-    if len(containing) != 1 or not _linear(containing[0], param):
+    containing = [side for side in sides(atom) if reads_param(side, param)]
+    if len(containing) != 1 or not linear_in_param(containing[0], param):
         raise NoLevel
 
     def at(value: float, on: Reading) -> Tensor:
@@ -132,30 +132,3 @@ def _line(atom: Compare, param: int, reading: Reading) -> tuple[Tensor, Tensor]:
     if not bool(slope != 0):
         raise NoLevel
     return at(0.0, reading), slope
-
-
-def _linear(term: Term, param: int) -> bool:
-    """Whether a term is a line in the parameter, with a slope that is the same for all data."""
-    match term:
-        case Param():
-            return True
-        case Negate():
-            return _linear(term.arg, param)
-        case Sum():
-            inside = [arg for arg in term.args if _reads(arg, param)]
-            return len(inside) == 1 and _linear(inside[0], param)
-        case Product() | Quotient():
-            inside = [part for part in term_children(term) if _reads(part, param)]
-            others = [part for part in term_children(term) if not _reads(part, param)]
-            numerator = not isinstance(term, Quotient) or inside == [term.numerator]
-            return len(inside) == 1 and numerator and _linear(inside[0], param) and not any(_reads_data(part) for part in others)
-        case _:
-            return False
-
-
-def _reads(term: Term, param: int) -> bool:
-    return any(isinstance(part, Param) and part.index == param for _, part in everywhere(term))
-
-
-def _reads_data(term: Term) -> bool:
-    return any(isinstance(part, Slot) for _, part in everywhere(term))

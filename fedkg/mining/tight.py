@@ -10,6 +10,7 @@ Letters: C clients, S traces of each, T steps, F features, P parameters, B = C *
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -45,6 +46,7 @@ def mine(
     trigger: float = 0.75,
     margin: float = 1e-6,
     method: Literal["exact", "bisection"] = "exact",
+    held: Mapping[str, float] | None = None,
 ) -> Mined:
     """The tightest parameters, for many clients in one call.
 
@@ -58,11 +60,12 @@ def mine(
         margin: how far from the tightest value a strict comparison keeps, as a share of its declared span; of bisection the tolerance.
         method: "exact" reads values off the levels of comparisons, and halves the declared span only for a parameter that has none (one in
             a product with data, among members); "bisection" halves it for all.
+        held: values of parameters that are not looked for, by name: they count as chosen.
 
     Raises:
         LayoutError: the traces do not fit the layout. HorizonError: the formula looks beyond them.
         KnowledgeError: a parameter in which the formula is not monotone, one to be searched for that has no declared span, one that cannot
-            be found privately; a trigger or margin outside of 0 .. 1.
+            be found privately; a trigger or margin outside of 0 .. 1; a held parameter that there is not, or a value that it cannot have.
     """
     if not 0 <= trigger <= 1 or not 0 < margin < 1:
         raise KnowledgeError(
@@ -72,9 +75,10 @@ def mine(
         )
     bank = pack.conditions[inference.condition]
     given = channels(pack, bank, x, layout, inside)
-    search = _Search(bank, inference, given, pick, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
+    fixed = _places(inference, held or {})
+    search = _Search(bank, inference, given, pick, fixed, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
     check_horizon(search.reach(0.0), given.shape[2], inference.name)
-    waiting = list(range(len(inference.parameters)))
+    waiting = [place for place in range(len(inference.parameters)) if place not in fixed]
     while waiting:
         found = next((place for place in waiting if search.settle(place, margin)), None)
         if found is None and len(waiting) > 1:
@@ -82,18 +86,63 @@ def mine(
         if found is None:
             break
         waiting.remove(found)
+    for place in range(len(inference.parameters)):
+        search.settle_at_once(place)
     return search.result()
+
+
+def satisfied(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, layout: InputLayout, inside: Tensor | None = None) -> Tensor:
+    """Which traces satisfy the formula with given values, bool [C, S]; False where one is unknown, or a value not determined.
+
+    Args:
+        values: float64 [C, P], in the order of ``inference.parameters``: those of `mine`, for other traces of the clients.
+        x, layout, inside: as of `mine`.
+
+    Raises:
+        LayoutError: the traces do not fit the layout. HorizonError: the formula looks beyond them. KnowledgeError: values of another shape.
+    """
+    bank = pack.conditions[inference.condition]
+    given = channels(pack, bank, x, layout, inside)
+    search = _Search(bank, inference, given, least, {}, clip=pack.manifest.contract.end == "clip", halving=False)
+    if values.shape != search.values.shape:
+        raise KnowledgeError(
+            f"the values are not those of `{inference.name}`", expected=str(list(search.values.shape)), received=str(list(values.shape))
+        )
+    search.values = values.double()
+    for row in search.windows()[0].T:
+        far = reach(bank.skeleton, row.tolist())
+        check_horizon(Reach(back=0.0, ahead=0.0) if search.clip else far, given.shape[2], inference.name)
+    return search.verdicts() & given.usable & ~torch.isnan(values).any(-1, keepdim=True)
+
+
+def _places(inference: Inference, held: Mapping[str, float]) -> dict[int, float]:
+    """The values of parameters by their place."""
+    names = [parameter.name for parameter in inference.parameters]
+    unknown = next((name for name in held if name not in names), None)
+    if unknown is not None:
+        raise KnowledgeError(f"`{inference.name}` has no parameter `{unknown}`", expected=", ".join(names))
+    steps = {parameter.name for parameter in inference.parameters if parameter.integer}
+    for name, value in held.items():
+        if not math.isfinite(value) or (name in steps and (value < 0 or value != int(value))):
+            what = "a number of steps, counted from 0" if name in steps else "a finite number"
+            raise KnowledgeError(f"`{name}` of `{inference.name}` cannot be held", expected=what, received=f"{value:g}")
+    return {names.index(name): float(value) for name, value in held.items()}
 
 
 class _Search:
     """The values so far, and the verdicts with them. A parameter without a value is at its loosest."""
 
-    def __init__(self, bank: Bank, inference: Inference, given: Channels, pick: Pick, *, clip: bool, halving: bool) -> None:
+    def __init__(
+        self, bank: Bank, inference: Inference, given: Channels, pick: Pick, held: Mapping[int, float], *, clip: bool, halving: bool
+    ) -> None:
         self.bank, self.parameters, self.given, self.pick, self.clip = bank, inference.parameters, given, pick, clip
         self.name, self.halving = inference.name, halving
         device = given.usable.device
         self.values = torch.full((given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device)
         self.chosen = torch.zeros(self.values.shape, dtype=torch.bool, device=device)
+        self.held = held
+        for place, value in held.items():
+            self.values[:, place], self.chosen[:, place] = value, True
         self.fits = torch.ones(given.shape[0], dtype=torch.bool, device=device) if pick.noisy else self._kept()
 
     def settle(self, place: int, margin: float) -> bool:
@@ -163,6 +212,20 @@ class _Search:
             found = torch.where(holds[count], float(count), found)
         return torch.where(holds.all(0), math.nan, found)
 
+    def settle_at_once(self, place: int) -> None:
+        """Set a number of steps to 0 for the clients whose traces satisfy the formula with any, where fewer are tighter.
+
+        Unless the formula does not ask for its windows there: where it holds whether they do or not, the traces say nothing of them.
+        """
+        parameter = self.parameters[place]
+        left = torch.isnan(self.values[:, place])
+        if not parameter.integer or parameter.direction != "up" or not bool(left.any()):
+            return
+        kept = self.values[:, place].clone()
+        self.values[:, place] = torch.where(left, 0.0, kept)
+        asked = ~self._kept(parameter.param, -math.inf) | ~self._kept(parameter.param, math.inf)
+        self.values[:, place] = torch.where(left & ~(self._kept() & asked), math.nan, self.values[:, place])
+
     def set_trigger(self, place: int, share: float) -> bool:
         """Set a parameter to a quantile of what it is compared with; whether it is compared with something."""
         numbers = (
@@ -198,9 +261,13 @@ class _Search:
             robustness=torch.where(told, worst, math.nan),
         )
 
-    def _kept(self) -> Tensor:
+    def verdicts(self, param: int | None = None, number: float = math.nan) -> Tensor:
+        """Whether each trace satisfies the formula: bool [C, S]. What stands in windows that `param` bounds counts as `number`."""
+        return self._first(self._robustness(), param, number) >= 0
+
+    def _kept(self, param: int | None = None, number: float = math.nan) -> Tensor:
         """Whether the traces of each client satisfy the formula, as far as `pick` asks of them: bool [C]."""
-        holds = self._first(self._robustness()) >= 0
+        holds = self.verdicts(param, number)
         return self.pick.choose(torch.where(holds, 1.0, -1.0).double(), self.given.usable) > 0
 
     def _refused(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
@@ -238,19 +305,21 @@ class _Search:
     def _robustness(self) -> Leaf:
         return robustness_of(self._reading(), self.given.shape[2])
 
-    def _first(self, leaf: Leaf) -> Tensor:
-        """The formula at the first step of each trace, each client's with its own windows: [C, S]."""
+    def _first(self, leaf: Leaf, param: int | None = None, number: float = math.nan) -> Tensor:
+        """The formula at the first step of each trace, each client's with its own windows: [C, S]; param and number as in `verdicts`."""
         clients, samples, steps = self.given.shape
         numbers, which = self.windows()
-        rows = [at_first(self.bank.skeleton, leaf, Steps(count=steps, numbers=row.tolist())) for row in numbers.T]
+        device = self.values.device
+        told = [Steps(count=steps, numbers=row.tolist(), param=param, number=number, device=device) for row in numbers.T]
+        rows = [at_first(self.bank.skeleton, leaf, one) for one in told]
         laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(-1, clients, samples)
         return laid[torch.from_numpy(which).to(laid.device), torch.arange(clients, device=laid.device)]
 
     def reach(self, steps: float) -> Reach:
         """How far the formula looks, with this number for the bounds of windows that are to be found."""
         numbers = self.bank.params[0].copy()
-        for parameter in self.parameters:
+        for place, parameter in enumerate(self.parameters):
             if parameter.integer:
-                numbers[parameter.param] = steps
+                numbers[parameter.param] = self.held.get(place, steps)
         far = reach(self.bank.skeleton, numbers.tolist())
         return Reach(back=0.0, ahead=0.0) if self.clip else far

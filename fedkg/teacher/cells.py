@@ -20,21 +20,40 @@ class Group:
     """Channels that literals bind together: one, or several in one linear combination.
 
     Attributes:
-        form: the combination. literals: the numbers of the literals on it.
+        form: the combination. literals: those on it, by number. clients: which they are among all, int64 [C].
         low, high: the cells' ends for each client, float64 [C, K]. true: the literals that are true in each cell.
+        size: of the numbers that its comparisons are computed from, [C]; None where they are computed without rounding.
     """
 
     form: Form
-    literals: frozenset[int]
+    literals: dict[int, Literal]
+    clients: Tensor
     low: Tensor
     high: Tensor
     true: tuple[frozenset[int], ...]
+    size: Tensor | None
 
     def cost(self, values: Tensor, client: Tensor) -> Tensor:
         """The L1 distance of traces' values [B, V] at one step to each cell, [B, K]: the largest coefficient's channel moves."""
         size = max(abs(weight) for _, weight in self.form)
         here = self.value(values).unsqueeze(-1)
         return torch.relu(torch.maximum(self.low[client] - here, here - self.high[client])) / size
+
+    def rounding(self, values: Tensor, client: Tensor, step: Tensor, eps: float) -> Tensor:
+        """What may be lost where the comparisons are computed from values [B, V] moved by a step [B], [B]: a share of all that is added."""
+        assert self.size is not None
+        added = self.size[client] + torch.relu(step)
+        for channel, weight in self.form:
+            added = added + values[:, channel].abs() * abs(weight)
+        return (8 + len(self.form)) * eps * added
+
+    def hold(self, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:
+        """Whether what is true in a cell each holds of values [B, V] when it is computed in a dtype, bool [B]."""
+        result = torch.ones_like(cell, dtype=torch.bool)
+        for number, literal in self.literals.items():
+            asked = torch.tensor([number in true for true in self.true], device=cell.device)[cell]
+            result &= ~asked | literal.holds(values, self.clients[client], dtype)
+        return result
 
     def value(self, values: Tensor) -> Tensor:
         """The combination of values [..., V]: [...]."""
@@ -94,10 +113,13 @@ def group(literals: Sequence[Literal], form: Form, numbers: frozenset[int], clie
             cells[-1] = (cells[-1][0], high, true)
         else:
             cells.append((low, high, true))
+    sizes = [torch.stack([size[min(c, len(size) - 1)] for c in clients]) for n in sorted(numbers) if (size := literals[n].size) is not None]
     return Group(
         form=form,
-        literals=numbers,
+        literals={number: literals[number] for number in sorted(numbers)},
+        clients=torch.tensor(clients),
         low=torch.stack([cell[0] for cell in cells], -1),
         high=torch.stack([cell[1] for cell in cells], -1),
         true=tuple(cell[2] for cell in cells),
+        size=torch.stack(sizes).amax(0) if sizes else None,
     )

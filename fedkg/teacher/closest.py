@@ -11,12 +11,13 @@ Letters: B traces, T steps, V channels, C clients, P parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
 from torch import Tensor
 
+from fedkg.constraints.numbers import computing_dtype
 from fedkg.errors import SetError
 from fedkg.pack import Bank, walk
 from fedkg.pack.formulas import Temporal, Until
@@ -83,31 +84,53 @@ class Teacher:
         Args:
             traces: [B, T, V]. client: int64 [B], whose parameters each trace is held to; None with one client.
 
+        What is returned satisfies the formula as it stands, in the traces' own dtype: rounded inwards, and where a comparison is computed
+        (a sum, a number times a channel) by as much within it as computing it in that dtype may lose. An equation of such sums without a
+        tolerance leaves no room for that, and is met to rounding.
+
         Raises:
-            SetError: traces of another shape, or no client given where there are several.
+            SetError: traces of another shape, or of whole numbers; no client given where there are several, or one that is none of them.
         """
         if traces.ndim != 3 or traces.shape[1:] != (self.steps, self.channels):
             raise SetError(
                 "the traces do not fit the formula", expected=f"[B, {self.steps}, {self.channels}]", received=str(list(traces.shape))
             )
+        if not traces.is_floating_point():
+            raise SetError("a trace is moved by fractions", expected="traces.float()", received=str(traces.dtype).removeprefix("torch."))
         if client is None and self.clients > 1:
             raise SetError("the formula has parameters for several clients", expected="client= with the client of each trace")
         owner = torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device) if client is None else client
+        _check_clients(owner, traces.shape[0], self.clients)
         result = traces.detach().double().clone()
         if self.by_program:
             for row, own in zip(result, owner.tolist(), strict=True):
-                row.copy_(torch.from_numpy(milp.closest(*self._program, row.cpu().numpy(), own)))
+                row.copy_(torch.from_numpy(milp.closest(*self._program, row.cpu().numpy(), own, torch.finfo(traces.dtype).eps)))
             return result.to(traces.dtype)
         which = self._which.to(traces.device)[:, owner]
         for kind, parts in enumerate(self._parts):
             rows = torch.nonzero(which[0] == kind).squeeze(1)
             for part in parts if len(rows) else ():
-                result[rows] = _nearest(part, result[rows], which[1, rows])
+                result[rows] = _nearest(part, result[rows], which[1, rows], traces.dtype)
         return result.to(traces.dtype)
 
     def distance(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
         """The mean L1 distance to the nearest satisfying trace, [B]; its gradient is that of the L1 norm with the nearest trace held."""
         return (traces - self.closest(traces, client)).abs().mean((-1, -2))
+
+
+def _check_clients(client: Tensor, rows: int, clients: int) -> None:
+    """Raise where the clients of traces are not one of them for each trace."""
+    if client.dtype != torch.int64 or client.shape != (rows,):
+        received = f"{str(client.dtype).removeprefix('torch.')} {list(client.shape)}"
+        raise SetError("the clients do not fit the traces", expected=f"int64 [{rows}]", received=received)
+    wrong = (client < 0) | (client >= clients)
+    if bool(wrong.any()):
+        row = int(wrong.int().argmax())
+        raise SetError(
+            f"trace {row} is of a client that the formula has no parameters for",
+            expected=f"0 .. {clients - 1}",
+            received=str(int(client[row])),
+        )
 
 
 def _check_params(bank: Bank, params: Tensor) -> None:
@@ -168,8 +191,8 @@ def _apart(
     return [(piece, forms_of(literals.found, expressions.literals(piece))) for piece in pieces]
 
 
-def _nearest(part: _Part, traces: Tensor, client: Tensor) -> Tensor:
-    """The traces [B, T, V] with one part's channels moved onto the cheapest path."""
+def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
+    """The traces, float64 [B, T, V], with one part's channels moved onto the cheapest path, to numbers that `dtype` has."""
     device = traces.device
     places = [torch.tensor([letter[i] for letter in part.letters], device=device) for i in range(len(part.groups))]
     groups = [_on(one, device) for one in part.groups]
@@ -198,31 +221,63 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor) -> Tensor:
         source, choice, letter = taken[step]
         chosen = letter.gather(1, choice.gather(1, state)).squeeze(1)
         for one, place in zip(groups, places, strict=True):
-            result[:, step] = _moved(one, result[:, step], client, place[chosen])
+            result[:, step] = _moved(one, result[:, step], client, place[chosen], dtype)
         state = source.gather(1, state)
     return result
 
 
-def _moved(one: Group, values: Tensor, client: Tensor, cell: Tensor) -> Tensor:
-    """Values [B, V] at one step moved into a cell each: in equal parts by the channels with the largest coefficients."""
+def _moved(one: Group, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:
+    """Values [B, V] at one step moved into a cell each, to numbers that `dtype` has: by as little as what is true there then holds.
+
+    It has to hold computed in float64 as well as in the dtype that rules compute in.
+    """
     low, high = one.low[client, cell], one.high[client, cell]
+    nearest = _into(one, values, low, high, dtype)
+    if one.size is None:
+        return nearest
     here = one.value(values)
+    lost = one.rounding(values, client, torch.maximum(low - here, here - high), torch.finfo(dtype).eps)
+    result = _into(one, values, *_within(low, high, lost), dtype)
+    for better in (nearest, values):
+        holds = [one.hold(better, client, cell, computed) for computed in {torch.float64, computing_dtype(values.to(dtype))}]
+        result = torch.where(torch.stack(holds).all(0).unsqueeze(-1), better, result)
+    return result
+
+
+def _into(one: Group, values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
+    """Values [B, V] with their combination moved between two ends [B]: in equal parts by the channels with the largest coefficients."""
+    here, result = one.value(values), values.clone()
     if len(one.form) == 1:
-        [(channel, weight)] = one.form
-        result = values.clone()
-        result[:, channel] = torch.minimum(torch.maximum(here, low), high) / weight
+        [(channel, _)] = one.form  # its coefficient is 1
+        result[:, channel] = _inward(torch.minimum(torch.maximum(here, low), high), low, high, dtype)
         return result
     step = torch.relu(low - here) - torch.relu(here - high)
     size = max(abs(weight) for _, weight in one.form)
     movers = [(channel, weight) for channel, weight in one.form if abs(weight) >= size * (1 - 1e-12)]
-    result = values.clone()
     for channel, weight in movers:
-        result[:, channel] = result[:, channel] + step / (weight * len(movers))
+        result[:, channel] = (result[:, channel] + step / (weight * len(movers))).to(dtype)
     return result
 
 
+def _within(low: Tensor, high: Tensor, by: Tensor) -> tuple[Tensor, Tensor]:
+    """The ends of intervals moved inwards; to the middle where they would pass each other."""
+    middle = (low + high) / 2
+    narrow = high - low < 2 * by
+    return torch.where(narrow, middle, low + by), torch.where(narrow, middle, high - by)
+
+
+def _inward(values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
+    """Values between two ends as numbers that `dtype` has, still between them where there is one."""
+    given = values.to(dtype)
+    infinite = torch.full_like(given, torch.inf)
+    given = torch.where(given.double() < low, torch.nextafter(given, infinite), given)
+    given = torch.where(given.double() > high, torch.nextafter(given, -infinite), given)
+    return given.double()
+
+
 def _on(one: Group, device: torch.device) -> Group:
-    return Group(form=one.form, literals=one.literals, low=one.low.to(device), high=one.high.to(device), true=one.true)
+    size = None if one.size is None else one.size.to(device)
+    return replace(one, low=one.low.to(device), high=one.high.to(device), clients=one.clients.to(device), size=size)
 
 
 def _counts(targets: Sequence[int]) -> list[int]:

@@ -15,13 +15,14 @@ from fedkg.constraints.evaluation import compare_margin
 from fedkg.constraints.reading import Reading
 from fedkg.errors import SetError
 from fedkg.pack.formulas import Compare
-from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import everywhere, sides, term_children
+from fedkg.pack.linear import linear_in_slots
+from fedkg.pack.terms import Param, Slot
+from fedkg.pack.walk import everywhere, sides
 
 MARGIN = 1e-6
 """How far a strict bound is kept, as a share of the comparison's scale (specification, section 5)."""
-ROUNDING = 1e-12
-"""The same for bounds on sums, whose channels are moved one by one."""
+APART = 4 * torch.finfo(torch.float32).eps
+"""The same as a share of the numbers compared: less is lost where they are compared in float32."""
 
 Form = tuple[tuple[int, float], ...]
 """A linear combination: channels with their coefficients, the first of which is positive, the largest 1 in size."""
@@ -29,11 +30,28 @@ Form = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Literal:
-    """``form >= bound`` (`lower`) or ``form <= bound``, with a bound for each client, float64 [C]."""
+    """``form >= bound`` (`lower`) or ``form <= bound``, with a bound for each client, float64 [C].
+
+    Attributes:
+        size: the size of the numbers besides channels that its comparison is computed from, in the form's units, float64 [C]: what
+            rounding is a share of. None where one channel is compared with one number, which no rounding touches.
+        atom, positive: the comparison that it is of, or of the negation of. params: the formula's parameters.
+    """
 
     form: Form
     lower: bool
     bound: Tensor
+    size: Tensor | None
+    atom: Compare
+    positive: bool
+    params: Sequence[Tensor]
+
+    def holds(self, values: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
+        """Whether the comparison holds of values [B, V] when it is computed in a dtype, bool [B]; client: int64 [B]."""
+        slots = {i: channel.to(dtype)[None] for i, channel in enumerate(values.unbind(-1))}
+        params = [number.to(values.device)[client.clamp(max=len(number) - 1)].to(dtype)[None] for number in self.params]
+        margin = compare_margin(self.atom, self.positive, Reading(slots=slots, params=params, careful=False))[0]
+        return (margin > 0) if _strict(self.atom, self.positive) else (margin >= 0)
 
 
 @dataclass(slots=True)
@@ -60,19 +78,19 @@ class Literals:
         return self._known[atom, positive]
 
     def _made(self, atom: Compare, positive: bool) -> tuple[str, tuple[int, ...]]:
-        if not all(_linear(side) for side in sides(atom)):
+        if not all(linear_in_slots(side) for side in sides(atom)):
             raise SetError("the nearest trace is found for bounds on linear combinations", received="a comparison that is not linear")
         if atom.op in ("le", "lt"):
-            strict = (atom.op == "lt") == positive
-            return "and", (self._added(atom, 1.0 if positive else -1.0, strict),)
+            return "and", (self._added(atom, 1.0 if positive else -1.0, atom, positive),)
         within = (atom.op == "eq") == positive
         one_sided = atom.model_copy(update={"op": "le"})  # left - tolerance <= right, and the same with its sides exchanged
         other_sided = one_sided.model_copy(update={"left": atom.right, "right": atom.left})
-        pair = (self._added(one_sided, 1.0 if within else -1.0, not within), self._added(other_sided, 1.0 if within else -1.0, not within))
+        sign = 1.0 if within else -1.0
+        pair = (self._added(one_sided, sign, atom, positive), self._added(other_sided, sign, atom, positive))
         return ("and" if within else "or"), pair
 
-    def _added(self, atom: Compare, sign: float, strict: bool) -> int:
-        """The number of the literal ``sign * (margin of the comparison) >= 0``, or ``> 0``."""
+    def _added(self, atom: Compare, sign: float, origin: Compare, positive: bool) -> int:
+        """The number of the literal ``sign * (margin of the comparison) >= 0``, or ``> 0``: the origin or its negation, or a side of it."""
         none = torch.zeros((1, 1), dtype=torch.float64)
         constant = sign * self._margin(atom, dict.fromkeys(range(self.channels), none))
         coefficients = []
@@ -86,30 +104,28 @@ class Literals:
         leading = next(c for c in coefficients if c)
         turned = scale if leading > 0 else -scale
         form = tuple((channel, c / turned) for channel, c in enumerate(coefficients) if c)
-        kept = self.params[atom.scale].double() * (MARGIN if strict else ROUNDING if len(form) > 1 else 0.0)
-        bound = (kept - constant) / turned
-        self.found.append(Literal(form=form, lower=turned > 0, bound=bound.flatten()))
+        size = constant.abs() + torch.stack([number.double().abs().expand_as(constant) for number in self._numbers(atom)]).sum(0)
+        scaled = self.params[atom.scale].double() * MARGIN
+        kept = torch.maximum(scaled, size * APART) if _strict(origin, positive) else torch.zeros_like(constant)
+        bound = ((kept - constant) / turned).flatten()
+        lost = None if _plain(atom) else (size / scale).expand_as(bound)
+        self.found.append(Literal(form=form, lower=turned > 0, bound=bound, size=lost, atom=origin, positive=positive, params=self.params))
         return len(self.found) - 1
+
+    def _numbers(self, atom: Compare) -> list[Tensor]:
+        """The parameters that a comparison is computed from; one 0 where there is none."""
+        found = {part.index for side in sides(atom) for _, part in everywhere(side) if isinstance(part, Param)}
+        return [self.params[place] for place in sorted(found)] or [torch.zeros(1, dtype=torch.float64)]
 
     def _margin(self, atom: Compare, slots: dict[int, Tensor]) -> Tensor:
         return compare_margin(atom, True, Reading(slots=slots, params=[p.double()[None] for p in self.params], careful=False)).flatten()
 
 
-def _linear(term: Term) -> bool:
-    """Whether a term is linear in its slots."""
-    match term:
-        case Slot() | Param():
-            return True
-        case Sum() | Negate():
-            return all(_linear(part) for part in term_children(term))
-        case Product():
-            reading = [part for part in term.args if _reads_slots(part)]
-            return len(reading) <= 1 and all(_linear(part) for part in reading)
-        case Quotient():
-            return _linear(term.numerator) and not _reads_slots(term.denominator)
-        case _:
-            return not _reads_slots(term)
+def _strict(atom: Compare, positive: bool) -> bool:
+    """Whether the bound itself is forbidden."""
+    return (atom.op in ("lt", "ne")) == positive
 
 
-def _reads_slots(term: Term) -> bool:
-    return any(isinstance(part, Slot) for _, part in everywhere(term))
+def _plain(atom: Compare) -> bool:
+    """Whether a channel is compared with a number, as it stands."""
+    return atom.tolerance is None and {type(atom.left), type(atom.right)} == {Slot, Param}

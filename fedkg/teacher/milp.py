@@ -19,12 +19,19 @@ Float = NDArray[np.float64]
 
 SECONDS = 60.0
 """After which the solver gives up on a trace."""
+EXACT = 1e-10
+"""How far the solver may miss a bound when the last digits are found, of numbers of size 1."""
 INFEASIBLE = 2
 """The status by which `scipy.optimize.milp` says that there is no solution."""
 
 
-def closest(expressions: Expressions, formula: int, literals: Sequence[Literal], trace: Float, client: int = 0) -> Float:
+def closest(
+    expressions: Expressions, formula: int, literals: Sequence[Literal], trace: Float, client: int = 0, eps: float = 2.0**-52
+) -> Float:
     """The satisfying trace nearest to one trace [T, V] in L1, by HiGHS; exact up to its tolerances (about 1e-6 of the numbers).
+
+    Args:
+        eps: by which share of what is added numbers are rounded when the trace is judged; it is kept from its bounds by as much.
 
     Raises:
         SetError: no trace satisfies the formula, or the solver gives up.
@@ -39,14 +46,55 @@ def closest(expressions: Expressions, formula: int, literals: Sequence[Literal],
     for reach in (near, near * trace.shape[1] / least):  # bounds on sums may push each other farther than any of them
         found = _within(expressions, formula, literals, bounds, trace, reach)
         if found is not None:
-            return found
+            nearest, true = found
+            sizes = [0.0 if one.size is None else float(one.size[min(client, len(one.size) - 1)]) for one in literals]
+            kept = _kept([(step, literals[n], bounds[n], sizes[n]) for step, n in true], trace, nearest, eps)
+            return nearest if kept is None else kept
     raise SetError("no trace satisfies the formula")
+
+
+def _kept(true: Sequence[tuple[int, Literal, float, float]], trace: Float, near: Float, eps: float) -> Float | None:
+    """The trace nearest to `trace` that keeps the literals that are true in `near`, by what rounding may lose; None where none does.
+
+    Args:
+        true: step, literal, bound and size of each.
+    """
+    steps, channels = trace.shape
+    values = steps * channels
+    unit = 1 + max(float(np.abs(trace).max()), float(np.abs(near).max()), *(abs(bound) for _, _, bound, _ in true))
+    rows: list[tuple[dict[int, float], float]] = []
+    for cell in range(values):
+        rows.append(({values + cell: 1.0, cell: -1.0}, -trace.flat[cell] / unit))
+        rows.append(({values + cell: 1.0, cell: 1.0}, trace.flat[cell] / unit))
+    for step, literal, bound, size in true:
+        sign = 1.0 if literal.lower else -1.0
+        added = size + abs(bound) + sum(abs(weight * near[step, channel]) for channel, weight in literal.form)
+        weights = sum(abs(weight) for _, weight in literal.form)
+        within = (8 + len(literal.form)) * eps * added / unit + 2 * EXACT * weights
+        rows.append(({step * channels + channel: sign * weight for channel, weight in literal.form}, sign * bound / unit + within))
+    found = optimize.linprog(
+        np.concatenate([np.zeros(values), np.ones(values)]),
+        A_ub=-_matrix(rows, 2 * values).toarray(),
+        b_ub=-np.array([right for _, right in rows]),
+        bounds=(None, None),
+        options={"primal_feasibility_tolerance": EXACT, "dual_feasibility_tolerance": EXACT},
+    )
+    return None if found.x is None or found.status != 0 else found.x[:values].reshape(steps, channels) * unit
+
+
+def _matrix(rows: Sequence[tuple[dict[int, float], float]], size: int) -> sparse.csr_array:
+    entries = [(i, j, weight) for i, (row, _) in enumerate(rows) for j, weight in row.items()]
+    index = np.array([(i, j) for i, j, _ in entries]).T
+    return sparse.csr_array((np.array([weight for _, _, weight in entries]), (index[0], index[1])), shape=(len(rows), size))
 
 
 def _within(
     expressions: Expressions, formula: int, literals: Sequence[Literal], bounds: Sequence[float], trace: Float, reach: float
-) -> Float | None:
-    """The nearest satisfying trace whose numbers lie within `reach` of 0; None where there is none."""
+) -> tuple[Float, list[tuple[int, int]]] | None:
+    """The nearest satisfying trace whose numbers lie within `reach` of 0, and the steps and numbers of the literals that it was found by.
+
+    None where there is none.
+    """
     nodes = expressions.below(formula)
     place = {node: i for i, node in enumerate(nodes)}
     steps, channels = trace.shape
@@ -66,7 +114,10 @@ def _within(
         else:
             rows.append(({z: -1.0} | {2 * values + place[part]: 1.0 for part in inner}, 0.0))
     found = _solved(rows, values, len(nodes), place[formula], reach)
-    return None if found is None else found.reshape(steps, channels)
+    if found is None:
+        return None
+    chosen = [expressions.node(node) for node in nodes if found[2 * values + place[node]] > 0.5]
+    return found[:values].reshape(steps, channels), [inner for kind, inner in chosen if kind == "literal"]
 
 
 def _bound(literal: Literal, bound: float, start: int, z: int, reach: float) -> tuple[dict[int, float], float]:
@@ -78,17 +129,14 @@ def _bound(literal: Literal, bound: float, start: int, z: int, reach: float) -> 
 
 
 def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: int, root: int, reach: float) -> Float | None:
-    """The values [values] of the best solution; None where there is none."""
+    """The variables of the best solution: values, distances, nodes; None where there is none."""
     size = 2 * values + nodes
-    entries = [(i, j, weight) for i, (row, _) in enumerate(rows) for j, weight in row.items()]
-    index = np.array([(i, j) for i, j, _ in entries]).T
-    matrix = sparse.csr_array((np.array([weight for _, _, weight in entries]), (index[0], index[1])), shape=(len(rows), size))
     low, high = np.zeros(size), np.ones(size)
     low[:values], high[:values], high[values : 2 * values] = -reach, reach, np.inf
     low[2 * values + root] = 1
     found = optimize.milp(
         np.concatenate([np.zeros(values), np.ones(values), np.zeros(nodes)]),
-        constraints=optimize.LinearConstraint(matrix, lb=np.array([right for _, right in rows])),
+        constraints=optimize.LinearConstraint(_matrix(rows, size), lb=np.array([right for _, right in rows])),
         integrality=np.concatenate([np.zeros(2 * values), np.ones(nodes)]),
         bounds=optimize.Bounds(low, high),
         options={"mip_rel_gap": 0.0, "time_limit": SECONDS},
@@ -97,4 +145,4 @@ def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: 
         return None
     if found.status != 0:
         raise SetError("the nearest satisfying trace was not found", received=str(found.message))
-    return np.asarray(found.x[:values])
+    return np.asarray(found.x)

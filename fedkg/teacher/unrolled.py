@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fedkg.constraints.stl import reach
+from fedkg.constraints.stl import reach, window_at
 from fedkg.errors import HorizonError, SetError
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.teacher.expressions import FALSE, TRUE, Expressions
@@ -108,11 +108,7 @@ class Unrolling:
         return result
 
     def _window(self, formula: Temporal | Until, step: int) -> range:
-        low, high = int(self.numbers[formula.low]), int(self.numbers[formula.high])
-        if formula.op in ("always", "eventually", "until"):
-            first, last = step + low, (self.steps - 1 if high < 0 else step + high)
-        else:
-            first, last = (0 if high < 0 else step - high), step - low
+        first, last = window_at(formula, self.numbers, step, self.steps)
         if not self.clip and (first < 0 or last >= self.steps):
             raise HorizonError(
                 f"a window reaches from step {first} to {last}, beyond the trace",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import fedkg
-from fedkg.errors import KnowledgeError, LayoutError
+from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.inject import Injected, inject
 from fedkg.knowledge.known import Known, reconcile
 from fedkg.knowledge.operators import max_pool, select
@@ -232,3 +232,49 @@ def test_the_papers_operators() -> None:
         max_pool(square, 3)
     with pytest.raises(LayoutError, match="no feature 3"):
         select(torch.tensor([7, 8, 9]), [3])
+
+
+def test_every_batch_that_is_not_what_the_layout_says_is_refused(pack: fedkg.Pack) -> None:
+    from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+
+    mean, std = torch.tensor([20.0, 2.0]), torch.tensor([5.0, 0.5])
+    z = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+    raw = z * std + mean
+    for kind in (RangeKnowledge, PredictionKnowledge):
+        scaled = kind(pack, "grade", x=fedkg.columns(["ash", "sulphur"], mean=mean, std=std))
+        source = kind(pack, "grade", x=fedkg.columns(["ash", "sulphur"]))
+        scaled(z), source(raw)
+        with pytest.raises(LayoutError, match="raw"):
+            inject(nn.Linear(2, 4), **{"range" if kind is RangeKnowledge else "prediction": scaled})(raw)
+        with pytest.raises(LayoutError, match="looks standardised"):
+            source(z)
+        with pytest.raises(LayoutError, match="shape"):
+            source(z[0])
+
+
+def test_each_condition_has_the_name_of_its_own_model(pack: fedkg.Pack) -> None:
+    from fedkg.knowledge.models import RangeKnowledge
+
+    names = RangeKnowledge(pack, "grade", x=fedkg.columns(["ash", "sulphur"]))._conditions.rules.rule_names
+    assert names == ("by_ash, part 0", "by_ash, part 1", "by_sulphur, part 0")
+
+
+def test_labels_that_are_no_classes_are_named() -> None:
+    x, y = batch()
+    model = inject(net(), range=by_sign)
+    for wrong in (CLASSES, -1, 99):
+        y[3] = wrong
+        with pytest.raises(LayoutError, match=rf"row 3 is none of the 4 classes\n  expected: 0 \.\. 3\n  received: {wrong}$"):
+            model.loss(x, y)
+        with pytest.raises(LayoutError, match="row 3"):
+            reconcile(Known(allowed=by_sign(x), predicted=first_of_range(x)), y)
+    with pytest.raises(LayoutError, match=r"expected: int64 \[40\]\n  received: int64 \[40, 1\]"):
+        model.loss(x, y[:, None])
+    with pytest.raises(LayoutError, match=r"received: float32 \[40\]"):
+        model.loss(x, y.float())
+
+
+def test_a_policy_that_there_is_not_is_refused() -> None:
+    known = Known(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
+    with pytest.raises(UsageError, match="no policy `fix`\\n  expected: error, drop, repair"):
+        reconcile(known, policy="fix")  # type: ignore[arg-type]  # that is what is tested

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -212,3 +214,21 @@ def test_numbers_that_make_no_sense_are_refused(pack: fedkg.Pack) -> None:
         private(1.5, 1.0, (0, 1), torch.Generator())
     with pytest.raises(LayoutError, match="`inside` does not fit"):
         found(pack, "t1", traces(1), inside=torch.ones(3, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("method", ["exact", "bisection"])
+def test_a_window_that_needs_no_step_ends_at_0(method: Literal["exact", "bisection"]) -> None:
+    text = "timeline step 1 h\nsignal v span 0 .. 5000\ntemplate top(x, a, b, w) = if x >= b then eventually [0, w] x >= a\n"
+    traces = torch.tensor([[[1000.0, 1.0, 1, 1]] * 2, [[1, 1000.0, 1, 1], [1000.0, 1, 1, 1]], [[1.0, 1, 1, 1]] * 2])[..., None]
+
+    def found(asked: str) -> tuple[list[float], list[bool]]:
+        pack = fedkg.compile(text=f"{text}infer w per client find {asked}\n")
+        mined = mine(pack, pack.manifest.inferences[0], traces, layout=fedkg.columns(["v"]), method=method)
+        place = mined.names.index("w")
+        return mined.values[:, place].tolist(), mined.determined[:, place].tolist()
+
+    ends, determined = found("?w in top(v, 900, 0, ?w)")
+    assert ends[:2] == [0.0, 1.0]
+    assert determined == [True, True, False]  # the third client never gets there
+    assert found("?w, ?a in top(v, ?a, 0, ?w)") == ([0.0, 1.0, 0.0], [True] * 3)
+    assert found("?w in top(v, 900, 2000, ?w)")[1] == [False] * 3  # it is never asked for

@@ -1,0 +1,245 @@
+"""Template-free mining: templates are enumerated with windows from a grid, and the properties that say most for their size are kept.
+
+Source: An, Johnson and Ma 2024, table 1, row 8, which leaves open what is enumerated and how properties of different templates are
+compared. Here: the inferences of a pack, their open windows from a grid, and the information of a property: how improbable it is that a
+trace with the same values in another order satisfies it. The smooth metric of TeLEX, which is best where every bound is missed by about a
+deviation, compares parameters of one template; between templates it prefers those with `eventually`, which nearly always have such a step.
+
+Letters: C clients, S traces of each, T steps, F features, P parameters, N reordered traces of each client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations, product
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.layout import InputLayout
+from fedkg.errors import HorizonError, KnowledgeError
+from fedkg.mining.data import channels
+from fedkg.mining.mined import Mined
+from fedkg.mining.pick import Pick, least
+from fedkg.mining.tight import mine, satisfied
+from fedkg.pack import Pack
+from fedkg.pack.formulas import Temporal, Until
+from fedkg.pack.inference import Inference
+from fedkg.pack.text import formula_text, row_names
+from fedkg.pack.walk import subformulas
+
+Window = tuple[int, int]
+"""The first and last step, counted from 0."""
+
+ONE = {
+    "operational_range": ("operational_range({x}, ?low, ?high, ?begin, ?end)", "?low, ?high, ?begin, ?end"),
+    "existence": ("existence({x}, ?low, ?high, ?begin, ?end)", "?low, ?high, ?begin, ?end"),
+    "extremes": ("extremes({x}, ?high, ?low, ?begin, ?end)", "?high, ?low, ?begin, ?end"),
+    "until": ("until({x}, ?first, ?goal, ?begin, ?end)", "?goal, ?first, ?begin, ?end"),
+    "temporal_implication": (
+        "temporal_implication({x}, ?trigger, ?answer, ?begin, ?end, ?soonest, ?latest)",
+        "?trigger, ?answer, ?begin, ?end, ?soonest, ?latest",
+    ),
+    "multiple_eventualities": (
+        "multiple_eventualities({x}, ?a_1, ?begin_1, ?end_1, ?a_2, ?begin_2, ?end_2)",
+        "?a_1, ?a_2, ?begin_1, ?end_1, ?begin_2, ?end_2",
+    ),
+    "always_soon_above": ("always_soon_above({x}, ?least, ?begin, ?end, ?latest)", "?least, ?begin, ?end, ?latest"),
+    "always_soon_below": ("always_soon_below({x}, ?most, ?begin, ?end, ?latest)", "?most, ?begin, ?end, ?latest"),
+    "soon_long_above": ("soon_long_above({x}, ?least, ?begin, ?end, ?length)", "?least, ?begin, ?end, ?length"),
+    "soon_long_below": ("soon_long_below({x}, ?most, ?begin, ?end, ?length)", "?most, ?begin, ?end, ?length"),
+}
+"""The templates of one signal: how they are called, and what is found."""
+
+TWO = {
+    "intra_task": ("intra_task({x}, {y}, ?least, ?begin, ?end)", "?least, ?begin, ?end"),
+    "nested_intra_task": (
+        "nested_intra_task({x}, {y}, ?trigger, ?answer, ?begin, ?end, ?soonest, ?latest)",
+        "?trigger, ?answer, ?begin, ?end, ?soonest, ?latest",
+    ),
+}
+"""The templates of two signals, in both orders."""
+
+NESTED = ("always_soon_above", "always_soon_below", "soon_long_above", "soon_long_below")
+"""Those that stand in `templates.template_free`; each of the others in a file of its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """One property of a client's traces.
+
+    Attributes:
+        name: of the inference. text: the formula, with its values in source units.
+        values: of its parameters, by name; ends of windows in steps.
+        tightness: how much it says, in bits: minus the logarithm of the share of reordered traces that satisfy it too.
+        size: how many comparisons and connectives it has. score: tightness / size.
+        satisfied: the share of the client's traces that satisfy it; 1 unless a quantile of them was asked for.
+    """
+
+    name: str
+    text: str
+    values: Mapping[str, float]
+    tightness: float
+    size: int
+    score: float
+    satisfied: float
+
+
+def enumerated(signals: Sequence[str], *, templates: Sequence[str] = (*ONE, *TWO)) -> str:
+    """Statements of the rule language that leave open all numbers and windows of these templates, for each signal and each pair of signals.
+
+    They follow the declarations of the signals: ``fedkg.compile(text="timeline step 1 h\\nsignal x ...\\n" + enumerated(["x"]))``. A
+    difference (`intra_task`) is of signals whose units can be compared: leave it out of the templates where they cannot.
+
+    Raises:
+        KnowledgeError: a template that is none of `ONE` and `TWO`.
+    """
+    unknown = next((name for name in templates if name not in ONE and name not in TWO), None)
+    if unknown is not None:
+        raise KnowledgeError(f"there is no template `{unknown}` to enumerate", expected=", ".join((*ONE, *TWO)))
+    files = sorted({f"templates.{'template_free' if name in NESTED else name}" for name in templates})
+    lines = [f"use rules {', '.join(files)}"]
+    for name in templates:
+        if name in ONE:
+            call, found = ONE[name]
+            lines += [f"infer {name}_{x} per client find {found} in {call.format(x=x)}" for x in signals]
+        else:
+            call, found = TWO[name]
+            lines += [f"infer {name}_{x}_{y} per client find {found} in {call.format(x=x, y=y)}" for x, y in permutations(signals, 2)]
+    return "\n".join(lines) + "\n"
+
+
+def mine_properties(
+    pack: Pack,
+    x: Tensor,
+    *,
+    layout: InputLayout,
+    windows: Sequence[Window],
+    generator: torch.Generator,
+    inside: Tensor | None = None,
+    pick: Pick = least,
+    best: int = 10,
+    bits: float = 0.5,
+    reordered: int = 255,
+) -> list[list[Property]]:
+    """For each client the properties that say most for their size, best first.
+
+    Every inference of the pack whose open windows fit the traces is tried with every choice of windows from the grid, its other parameters
+    at their tightest. Properties with a parameter that the data does not determine, or that say too little, are left out. Of those that one
+    inference gives, the best choice of windows is kept.
+
+    Args:
+        pack: compiled rules with inferences whose windows are open, such as those of `enumerated`; others are tried as they stand.
+        x, layout, inside, pick: as of `fedkg.mining.mine`; no private pick, because the properties are compared on the data.
+        windows: the grid, [first, last] in steps. A window of which one end is fixed takes those that have it.
+        generator: of the orders; seed it for results that can be repeated.
+        best: how many properties of each client. bits: how much each must say. Values are the tightest of S traces, so that about 1 in S of
+            other ones misses each by chance: with few traces little is said by accident.
+        reordered: N; a property says at most log2(N + 1) bits.
+
+    Raises:
+        LayoutError: the traces do not fit the layout.
+        KnowledgeError: a private pick; no windows; one that ends before it begins; none that fits the traces; a pack without
+            inferences; as `fedkg.mining.mine`.
+    """
+    if pick.noisy:
+        raise KnowledgeError("properties of different templates are compared on the data itself, which is not private")
+    if not pack.manifest.inferences or not windows or reordered < 1 or best < 1:
+        raise KnowledgeError(
+            "there is nothing to enumerate",
+            expected="inferences in the pack, at least one window, and best and reordered above 0",
+            received=f"{len(pack.manifest.inferences)} inferences, {len(windows)} windows, best {best}, reordered {reordered}",
+        )
+    wrong = next((window for window in windows if not 0 <= window[0] <= window[1]), None)
+    if wrong is not None:
+        raise KnowledgeError(
+            f"({wrong[0]}, {wrong[1]}) is no window",
+            expected="(first, last) in steps, counted from 0, the first not behind the last",
+            help=f"write ({wrong[1]}, {wrong[0]})" if 0 <= wrong[1] < wrong[0] else "",
+        )
+    given = x.unsqueeze(0) if x.ndim == 3 else x
+    present = torch.ones(given.shape[:2], dtype=torch.bool) if inside is None else inside.reshape(given.shape[:2]).cpu()
+    other, there = _reordered(given, present, reordered, generator)
+    found: list[list[Property]] = [[] for _ in range(given.shape[0])]
+    tried = 0
+    for inference in pack.manifest.inferences:
+        of_inference: list[dict[str, Property]] = [{} for _ in found]
+        for held in _choices(pack, inference, windows):
+            try:
+                mined = mine(pack, inference, given, layout=layout, inside=inside, pick=pick, held=held)
+            except HorizonError:
+                continue
+            tried += 1
+            holds = satisfied(pack, inference, mined.values, other, layout=layout, inside=there)
+            usable = channels(pack, pack.conditions[inference.condition], other, layout, there).usable
+            for client, one in enumerate(_properties(pack, inference, mined, holds.sum(-1), usable.sum(-1))):
+                if one is not None and one.tightness >= bits:
+                    of_inference[client][one.text] = one
+        for kept, properties in zip(found, of_inference, strict=True):
+            kept += sorted(properties.values(), key=_rank)[:1]
+    if not tried:
+        raise KnowledgeError("no window of the grid fits the traces", received=f"{given.shape[2]} steps", help="mine in longer traces")
+    return [sorted(properties, key=_rank)[:best] for properties in found]
+
+
+def _rank(one: Property) -> tuple[float, int, str]:
+    return -one.score, one.size, one.text
+
+
+def _properties(pack: Pack, inference: Inference, mined: Mined, kept: Tensor, of: Tensor) -> Iterator[Property | None]:
+    """The property of each client, from how many of its reordered traces satisfy it; None where the data does not determine it."""
+    bank = pack.conditions[inference.condition]
+    size = sum(1 for _ in subformulas(bank.skeleton))
+    names = row_names(pack.manifest.contract, bank, 0)
+    bits = -torch.log2((kept + 1) / (of + 1))
+    for client, values in enumerate(mined.values.tolist()):
+        tight = float(bits[client])
+        if not bool(mined.determined[client].all()) or not bool(mined.fits[client]):
+            yield None
+            continue
+        params = list(names.params)
+        for parameter, value in zip(inference.parameters, values, strict=True):
+            params[parameter.param] = f"{value:.0f}" if parameter.integer else f"{value:.6g}"
+        yield Property(
+            name=inference.name,
+            text=formula_text(bank.skeleton, replace(names, params=params)),
+            values=dict(zip(mined.names, values, strict=True)),
+            tightness=tight,
+            size=size,
+            score=tight / size,
+            satisfied=float(mined.satisfied[client]),
+        )
+
+
+def _choices(pack: Pack, inference: Inference, windows: Sequence[Window]) -> Iterator[dict[str, float]]:
+    """Values of the open ends of an inference's windows, by parameter: each window one of the grid."""
+    bank = pack.conditions[inference.condition]
+    open_ends = {parameter.param: parameter.name for parameter in inference.parameters if parameter.integer}
+    pairs = {(part.low, part.high) for part in subformulas(bank.skeleton) if isinstance(part, Temporal | Until)}
+    spots = sorted(pair for pair in pairs if open_ends.keys() & set(pair))
+    seen: set[tuple[tuple[str, float], ...]] = set()
+    for choice in product(windows, repeat=len(spots)):
+        held: dict[str, float] = {}
+        fits = True
+        for pair, window in zip(spots, choice, strict=True):
+            for param, step in zip(pair, window, strict=True):
+                if param in open_ends:
+                    fits &= held.setdefault(open_ends[param], float(step)) == step
+                else:
+                    fits &= float(bank.params[0, param]) == step
+        if fits and (key := tuple(sorted(held.items()))) not in seen:
+            seen.add(key)
+            yield held
+
+
+def _reordered(x: Tensor, present: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """N traces of each client with their steps in another order, each feature in its own: [C, N, T, F]; which are there: bool [C, N]."""
+    clients, _, steps, features = x.shape
+    order = torch.rand((clients, count, steps, features), generator=generator).argsort(2).to(x.device)
+    number = present.sum(-1)
+    places = torch.argsort(~present, dim=-1, stable=True)  # the traces that are there come first
+    turn = torch.arange(count) % number.clamp(min=1).unsqueeze(-1)
+    chosen = places.gather(1, turn).to(x.device)
+    traces = x.gather(1, chosen[..., None, None].expand(clients, count, steps, features))
+    return traces.gather(2, order), (number > 0).unsqueeze(-1).expand(clients, count).to(x.device)
