@@ -210,9 +210,14 @@ def explain_rule(paths: Sequence[str | Path], rule: str, entity: str = "") -> De
     Raises:
         UsageError: when there is no such rule or entity. CompileError, PackError: when the files are wrong.
     """
+    pack, _ = load_or_compile(paths)
+    return explain_in(pack, rule, entity)
+
+
+def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
+    """What a rule of a pack asks for, as `explain_rule` says it. Raises UsageError when there is no such rule or entity."""
     from fedkg.evaluation.replay import replay
 
-    pack, _ = load_or_compile(paths)
     with _compiler("explaining rules"):
         from fedkg_compiler.reason.describe import describe
 

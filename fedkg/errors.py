@@ -72,12 +72,6 @@ class Stopped(FedkgError):
     exit_code = 3
 
 
-class BudgetSpent(FedkgError):
-    """A run ended because a budget (privacy, time) was spent."""
-
-    exit_code = 4
-
-
 class TooFewClients(FedkgError):
     """A round had fewer usable clients than the job demands."""
 

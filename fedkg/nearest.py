@@ -82,7 +82,7 @@ def certain(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def _a_slip(word: str, meant: str) -> bool:
-    if min(len(word), len(meant)) < _TOO_SHORT or word[0] != meant[0] or re.sub(r"\D", "", word) != re.sub(r"\D", "", meant):
+    if min(len(word), len(meant)) < _TOO_SHORT or word[0] != meant[0] or [*filter(str.isnumeric, word)] != [*filter(str.isnumeric, meant)]:
         return False
     pieces, others = re.split(r"[\W_]+", word), re.split(r"[\W_]+", meant)
     if len(pieces) != len(others):

@@ -7,12 +7,12 @@ from typing import Literal
 Zone = Literal["safe", "warning", "danger", "critical"]
 
 ZONES: tuple[tuple[Zone, float, float, str], ...] = (
-    ("safe", 0.0, 0.05, "normal operation"),
-    ("warning", 0.05, 0.10, "monitor closely"),
-    ("danger", 0.10, 0.18, "tighten the rules' grip"),
-    ("critical", 0.18, 1.0, "intervene"),
+    ("safe", 0.0, 0.05, "nothing to do"),
+    ("warning", 0.05, 0.10, "watch it"),
+    ("danger", 0.10, 0.18, "put more weight on the rules"),
+    ("critical", 0.18, 1.0, "see which rules before the model is used"),
 )
-"""Zones, best first: name, lower and upper edge, what to do."""
+"""Zones, best first: name, lower and upper edge, what to do; SCFA says normal operation, monitor, tighten constraints, intervene."""
 
 
 def zone(rho: float) -> Zone:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule, ConstraintWarning
     from fedkg.constraints.report import ConstraintReport
     from fedkg.constraints.scorer import Probe, ProbeScores
+    from fedkg.constraints.specialised import Specialised
 
 _WITH_TORCH = {
     "ConstraintModule": "fedkg.constraints.module",
@@ -22,6 +23,7 @@ _WITH_TORCH = {
     "ConstraintWarning": "fedkg.constraints.module",
     "Probe": "fedkg.constraints.scorer",
     "ProbeScores": "fedkg.constraints.scorer",
+    "Specialised": "fedkg.constraints.specialised",
 }
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "OutputLayout",
     "Probe",
     "ProbeScores",
+    "Specialised",
     "Timing",
     "columns",
     "evaluate_bank",

@@ -43,7 +43,8 @@ def shaped(plan: Plan, y: Any, shape: tuple[int, ...], runs: int, *, stacked: bo
     entries = len(plan.y)
     if not isinstance(y, Tensor):
         received = type(y).__name__
-        raise LayoutError("the model's answers must be one tensor", received=received, help="rules(x=batch, y=lambda z: model(z)[0])")
+        advice = "y=model(x): its answers, not the model" if callable(y) else "rules(x=batch, y=lambda z: model(z)[0])"
+        raise LayoutError("the model's answers must be one tensor", received=received, help=advice)
     lead = (shape[0] * runs, *shape[1:]) if stacked else shape
     single = entries == 1
     if stacked or runs == 1:

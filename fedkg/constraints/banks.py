@@ -1,6 +1,7 @@
 """Banks as tensors, and the gather: the numbers of all rows of a bank at once.
 
-Letters: R rows, B batch, N numbers read per sample, D conditions, k conditions per row, p parameters; M members of P owners.
+Letters: R rows, B batch, N numbers read per sample, D conditions, k conditions per row, p parameters; M members of P owners;
+K (row, sample) pairs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from fedkg.constraints.plan import BankPlan, MemberPlan
 from fedkg.constraints.reading import Members, Reading
+from fedkg.constraints.selection import runs
 from fedkg.constraints.shield import shield
 from fedkg.constraints.traces import Lined
 from fedkg.pack.bank import Bank
@@ -67,7 +69,8 @@ class BankTensors:
         inputs, outputs: which slots are input and which output columns.
         input_index [inputs, R], output_index [outputs, R]: rows of the input and output numbers.
         conditions: [k, R]. params: float64 [p, R, 1]. weight: float64 [R]. rule: int64 [R].
-        numbers: float64 [p, R], the parameters on the CPU. load: int64 [R + 1], how many rows and members stand before each row.
+        asked: int64 [k, R], the conditions on the CPU. numbers: float64 [p, R], the parameters there.
+        load: int64 [R + 1], how many rows and members stand before each row.
     """
 
     skeleton: Formula
@@ -83,6 +86,7 @@ class BankTensors:
     wild: bool
     touches_output: bool
     temporal: bool
+    asked: NDArray[np.int64]
     numbers: NDArray[np.float64]
     members: tuple[MemberTensors, ...]
     load: NDArray[np.int64]
@@ -109,14 +113,7 @@ class BankTensors:
 
     def chunks(self, batch: int, numbers: int = CHUNK) -> Iterator[slice]:
         """The rows in runs of at most so many numbers, those of members included, or of one row."""
-        step = max(1, numbers // max(1, batch))
-        start = 0
-        while start < self.rows:
-            stop = start + step
-            if self.members:
-                stop = max(start + 1, int(np.searchsorted(self.load, self.load[start] + step, side="right")) - 1)
-            yield slice(start, min(stop, self.rows))
-            start = stop
+        return runs(self.load * max(1, batch), numbers)
 
     def reading(
         self, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, *, careful: bool, offset: bool = False, lined: Lined | None = None
@@ -164,6 +161,32 @@ class BankTensors:
             found[at] = Members(owner=owner, offsets=offsets, reading=reading)
         return found
 
+    def paired(self, row: Tensor, sample: Tensor, inputs: Tensor, outputs: Tensor, *, careful: bool, offset: bool = False) -> Reading:
+        """The numbers of (row, sample) pairs, int64 [K] each, as if every pair were a row and had one sample: [K, 1]; not over time."""
+        return self._paired(-1, row, sample, inputs, outputs, careful, offset)
+
+    def _paired(self, at: int, row: Tensor, sample: Tensor, inputs: Tensor, outputs: Tensor, careful: bool, offset: bool) -> Reading:
+        """The same for pairs of a sample and a row, or member, of the table `at` (-1: the bank)."""
+        table = self if at < 0 else self.members[at]
+        members: dict[int, Members] = {}
+        for i, other in enumerate(self.members):
+            if other.parent == at:
+                offsets = torch.from_numpy(other.offsets).to(row.device)
+                sizes = offsets.diff()[row]
+                owner = torch.repeat_interleave(sizes)
+                ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+                own = (offsets[row] - ends[:-1])[owner] + torch.arange(owner.shape[0], device=row.device)
+                reading = self._paired(i, own, sample[owner], inputs, outputs, careful, offset)
+                members[i] = Members(owner=owner, offsets=ends, reading=reading)
+        return Reading(
+            slots=_paired_slots(table, row, sample, inputs, outputs),
+            params=table.params.to(inputs.dtype).index_select(1, row),
+            careful=careful,
+            offset=offset,
+            numbers=table.numbers[:, row.cpu().numpy()] if members else None,
+            members=members,
+        )
+
     def applies(self, rows: slice | Tensor, met: Tensor) -> Tensor | None:
         """Where the rows apply, bool [R, B], from the conditions met [D, B]; None when all do everywhere."""
         result: Tensor | None = None
@@ -197,6 +220,7 @@ def bank_tensors(bank: Bank, plan: BankPlan) -> BankTensors:
         wild=plan.wild,
         touches_output=plan.touches_output,
         temporal=plan.temporal,
+        asked=plan.conditions,
         numbers=plan.params,
         members=tuple(_member_tensors(table) for table in plan.members),
         load=_load(plan),
@@ -239,6 +263,18 @@ def _slots(
             gathered = numbers.index_select(0, own)
             gathered = shield(gathered) if table.wild else gathered
             found[slot] = gathered if lined is None else lined.there(gathered)
+    return found
+
+
+def _paired_slots(table: BankTensors | MemberTensors, row: Tensor, sample: Tensor, inputs: Tensor, outputs: Tensor) -> dict[int, Tensor]:
+    """The numbers [K, 1] of pairs in each slot."""
+    found: dict[int, Tensor] = {}
+    for slots, index, numbers in ((table.inputs, table.input_index, inputs), (table.outputs, table.output_index, outputs)):
+        if slots:
+            place = (index * numbers.shape[1]).index_select(1, row) + sample
+            gathered = numbers.flatten().index_select(0, place.flatten())
+            gathered = shield(gathered) if table.wild else gathered
+            found |= zip(slots, gathered.view(*place.shape, 1).unbind(0), strict=True)
     return found
 
 

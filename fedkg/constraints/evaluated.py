@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedkg.constraints.banks import CHUNK, BankTensors, largest_number
 from fedkg.constraints.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.hoist import Extreme, with_extremes
-from fedkg.constraints.penalty import penalties
+from fedkg.constraints.penalty import HINGE, PenaltyForm, penalties
 from fedkg.constraints.reading import Reading
+from fedkg.constraints.selection import Pairs, Selection, Selector, runs
 from fedkg.constraints.traces import Lined, Traces, line_up
-from fedkg.pack.formulas import Implies
+from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 
 
@@ -42,7 +44,7 @@ class Evaluated:
         answers: [B, H], what the model said of the batch itself.
         shape: of the batch: (B,), or for windows how many and of how many steps.
         sample_weight: [B], or None for 1 each.
-        temperature: of smooth penalties, None for exact ones.
+        form: of penalties.
         inactive: rules with rows that could not be evaluated, and why.
         traces: which rows are the steps of which trace, as far as the call tells.
         measured: `largest`, where it is known already.
@@ -57,8 +59,8 @@ class Evaluated:
     answers: Tensor
     shape: tuple[int, ...]
     sample_weight: Tensor | None
-    temperature: float | None
     inactive: Mapping[str, str]
+    form: PenaltyForm = HINGE
     traces: Traces | None = None
     measured: float | None = None
     chunk: int = CHUNK
@@ -79,18 +81,48 @@ class Evaluated:
         return self.met.to(self.inputs.dtype)
 
     def chunks(self, bank: BankTensors) -> Iterator[slice]:
-        """The rows of a bank in runs that are evaluated at once."""
+        """The rows of a bank in runs that are evaluated at once on the whole batch."""
         return bank.chunks(self.batch, self.chunk)
+
+    def runs(self, bank: BankTensors) -> Iterator[slice]:
+        """The rows of a bank in runs that are evaluated at once, on the pairs in which they apply where it is evaluated on those."""
+        selection = self._selection(bank)
+        if selection is None:
+            return self.chunks(bank)
+        return runs(np.concatenate([[0], np.cumsum(selection.most * np.diff(bank.load))]), self.chunk)
+
+    def pairs(self, bank: BankTensors, rows: slice) -> Pairs | None:
+        """The pairs on which some rows of a bank are evaluated; None for the whole batch."""
+        selection = self._selection(bank)
+        return None if selection is None else self._selector.pairs(bank.conditions, selection, rows)
+
+    def numbers(self, bank: BankTensors, rows: slice) -> int:
+        """How many results, at most, some rows of a bank have: one for each pair, or for each row and sample."""
+        selection = self._selection(bank)
+        return (rows.stop - rows.start) * self.batch if selection is None else int(selection.most[rows].sum())
+
+    def _selection(self, bank: BankTensors) -> Selection | None:
+        if bank not in self._selections:
+            self._selections[bank] = None if bank.temporal else self._selector.select(bank.asked)
+        return self._selections[bank]
+
+    @cached_property
+    def _selections(self) -> dict[BankTensors, Selection | None]:
+        return {}
+
+    @cached_property
+    def _selector(self) -> Selector:
+        return Selector(self.met, None if self.traces is None else self.traces.rows_inside)
 
     def hoisted(self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]) -> Evaluated:
         """The same with banks that read extremes over windows in place of the steps, where that is exact.
 
-        It is where all numbers are known and none overflows, and not for smooth penalties.
+        It is where all numbers are known and none overflows, and not for penalties that are not exact.
         """
         chosen = tuple(
             bank if other is None or not self.largest <= bank.quick else other for bank, other in zip(self.banks, banks, strict=True)
         )
-        if self.traces is None or self.temperature is not None or chosen == self.banks:
+        if self.traces is None or not self.form.exact or chosen == self.banks:
             return self
         inputs, outputs = with_extremes(extremes, self.inputs, self.outputs, self.traces)
         return replace(self, banks=chosen, inputs=inputs, outputs=outputs, measured=self.largest)
@@ -124,6 +156,9 @@ class Evaluated:
         shape = (rows.stop - rows.start, self.batch)
         if self.asleep(bank):
             return self.inputs.new_full(shape, torch.nan)
+        pairs = self.pairs(bank, rows)
+        if pairs is not None:
+            return pairs.spread(reported(bank.formula, evaluate(bank.formula, self._paired(bank, rows, pairs))), torch.nan)
         lined = self._lined(bank, rows)
         values = reported(bank.formula, evaluate(bank.formula, self._reading(bank, rows, lined)))
         values = _again(values, shape[0], lined).expand(shape)
@@ -132,7 +167,7 @@ class Evaluated:
 
     def least(self, bank: BankTensors, rows: slice) -> Tensor:
         """Of each window the least robustness of its steps, NaN where none is known; [R, n] for n windows, differentiable."""
-        laid = self.robustness(bank, rows).reshape(-1, *self.shape)
+        laid = self.robustness(bank, rows).reshape(rows.stop - rows.start, *self.shape)
         least = torch.nan_to_num(laid, nan=math.inf, posinf=math.inf, neginf=-math.inf).amin(dim=2)
         try:
             infinite = bool(torch.isinf(least).any())
@@ -146,14 +181,23 @@ class Evaluated:
         if self.asleep(bank):
             nowhere = torch.zeros_like(applies)
             return Verdicts(self.inputs.new_full(applies.shape, torch.nan), nowhere, nowhere)
-        lined = self._lined(bank, rows)
-        reading, fired = self._reading(bank, rows, lined), applies
+        pairs, lined = self.pairs(bank, rows), self._lined(bank, rows)
+        reading = self._reading(bank, rows, lined) if pairs is None else self._paired(bank, rows, pairs)
+        holds: Tensor | None = None
         if isinstance(bank.skeleton, Implies):
             values, holds = evaluate_implication(bank.skeleton, reading)
-            fired = applies & _again(holds, applies.shape[0], lined)
         else:
             values = evaluate(bank.formula, reading)
+        if pairs is not None:
+            fired = applies if holds is None else pairs.spread(holds, False)
+            return Verdicts(pairs.spread(values, torch.nan), applies, fired)
+        fired = applies if holds is None else applies & _again(holds, applies.shape[0], lined)
         return Verdicts(_again(values, applies.shape[0], lined).expand(applies.shape), applies, fired)
+
+    def over_time(self, bank: BankTensors, rows: slice, part: Formula, *, positive: bool) -> Tensor:
+        """Robustness as `evaluate` gives it of a part of a bank's skeleton that looks at other steps, for some rows: [R, B]."""
+        lined = self._lined(bank, rows)
+        return _again(evaluate(part, self._reading(bank, rows, lined), positive=positive), rows.stop - rows.start, lined)
 
     def counted(self, bank: BankTensors, rows: slice) -> Tensor:
         """Which (row of the bank, row of the batch) pairs the mean of penalties is taken over, bool [R, B].
@@ -172,16 +216,31 @@ class Evaluated:
         shape = (rows.stop - rows.start, self.batch)
         if not bank.touches_output or self.asleep(bank):
             return inputs.new_zeros(shape)
+        pairs = self.pairs(bank, rows)
+        if pairs is not None:
+            return pairs.spread(self.paired_penalties(bank, rows, pairs, inputs, outputs, divided=divided), 0.0)
         careful = not self.largest <= bank.quick
         if not bank.temporal:
             reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True)
-            missing = penalties(bank.skeleton, reading, bank.gate(rows, self.gates), self.temperature, divided=divided)
+            missing = penalties(bank.skeleton, reading, bank.gate(rows, self.gates), self.form, divided=divided)
             inside = None if self.traces is None else self.traces.rows_inside
             return (missing if inside is None else missing * inside).expand(shape)
         lined = self._lined(bank, rows)
         reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True, lined=lined)
-        missing = penalties(bank.formula, reading, None, self.temperature, divided=divided)
+        missing = penalties(bank.formula, reading, None, self.form, divided=divided)
         return _again(missing, shape[0], lined).expand(shape) * self.applies(bank, rows)
+
+    def paired_penalties(
+        self, bank: BankTensors, rows: slice, pairs: Pairs, inputs: Tensor, outputs: Tensor, *, divided: bool = True
+    ) -> Tensor:
+        """The penalties of the pairs alone of some rows of a bank that touches an output, [K, 1]; otherwise as `penalties`."""
+        careful = not self.largest <= bank.quick
+        reading = bank.paired(pairs.row + rows.start, pairs.sample, inputs, outputs, careful=careful, offset=True)
+        return penalties(bank.skeleton, reading, None, self.form, divided=divided).expand(pairs.row.shape[0], 1)
+
+    def _paired(self, bank: BankTensors, rows: slice, pairs: Pairs) -> Reading:
+        careful = not self.largest <= bank.quick
+        return bank.paired(pairs.row + rows.start, pairs.sample, self.inputs, self.outputs, careful=careful)
 
     def _reading(self, bank: BankTensors, rows: slice, lined: Lined | None) -> Reading:
         return bank.reading(rows, self.inputs, self.outputs, careful=not self.largest <= bank.quick, lined=lined)

@@ -13,6 +13,9 @@ import numpy as np
 
 from fedkg.errors import LayoutError
 
+NO_UNIT = frozenset({"", "1", "one", "probability", "%", "percent"})
+"""Units that say nothing of a number's size: those that a probability may have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLayout:
@@ -21,11 +24,13 @@ class InputLayout:
     Attributes:
         names: for each feature the name of a signal of the rules, or the header of the table column it was made from.
         mean, std: of each feature, in the column's unit; None where the tensor is in source units already.
+        sure: the numbers are as said, however they look.
     """
 
     names: tuple[str, ...]
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    sure: bool = False
 
     def __add__(self, other: InputLayout | OutputLayout) -> OutputLayout:
         """This layout read as outputs, followed by those of `other`."""
@@ -69,7 +74,7 @@ AnyLayout = InputLayout | OutputLayout | Sequence[InputLayout | OutputLayout] | 
 """What is accepted for ``y=``: one layout, several in the order in which they stand in the output vector, or none."""
 
 
-def columns(names: Iterable[str], mean: Any = None, std: Any = None) -> InputLayout:
+def columns(names: Iterable[str], mean: Any = None, std: Any = None, *, sure: bool = False) -> InputLayout:
     """The layout of a feature tensor [..., F], standardised as ``(value - mean) / std``.
 
     Also says what the outputs of a regression model are: ``y=columns(["density"], mean=[2.1], std=[0.4])``.
@@ -78,6 +83,7 @@ def columns(names: Iterable[str], mean: Any = None, std: Any = None) -> InputLay
         names: F names of signals, or headers of the table's columns.
         mean: F numbers (a list, an array, a tensor) or one number for all, in the units of the columns; nothing means 0.
         std: likewise, positive; nothing means 1.
+        sure: take batches as they come, even those that look standardised though they should not be, or the other way round.
 
     Raises:
         LayoutError: when the lengths differ, a name stands twice, or a number is not finite or a `std` not positive.
@@ -97,8 +103,8 @@ def columns(names: Iterable[str], mean: Any = None, std: Any = None) -> InputLay
         if value <= 0:
             raise LayoutError(f"columns(...): std of `{name}` must be positive", received=f"{value:g}", help="use 1 for a constant column")
     if means is None and stds is None:
-        return InputLayout(names=names)
-    return InputLayout(names=names, mean=means or (0.0,) * len(names), std=stds or (1.0,) * len(names))
+        return InputLayout(names=names, sure=sure)
+    return InputLayout(names=names, mean=means or (0.0,) * len(names), std=stds or (1.0,) * len(names), sure=sure)
 
 
 def probability(name: str) -> OutputLayout:

@@ -7,41 +7,38 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from fedkg.constraints.answers import Model, ask, shaped
 from fedkg.constraints.banks import BankTensors, bank_tensors, chunk_of
+from fedkg.constraints.batch import Batch, read_batch
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.hoist import hoist
 from fedkg.constraints.horizon import check_horizons, horizons
 from fedkg.constraints.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.numbers import computing_dtype, input_numbers, output_numbers, wiring
-from fedkg.constraints.plan import STEPS, Plan, make_plan
-from fedkg.constraints.plausible import check_probabilities, check_units
+from fedkg.constraints.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
+from fedkg.constraints.plan import Plan, make_plan
+from fedkg.constraints.plausible import check_probabilities, check_units, not_finite
 from fedkg.constraints.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.traces import Traces
-from fedkg.constraints.views import (
-    Before,
-    Keys,
-    Previous,
-    codes_of,
-    flat_keys,
-    key_codes,
-    model_inputs,
-    rows_before,
-    traces_of,
-    why_inactive,
-)
+from fedkg.constraints.uncompiled import uncompiled
+from fedkg.constraints.views import Keys, Previous, codes_of, flat_keys, key_codes, model_inputs, why_inactive
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
 
+if TYPE_CHECKING:
+    from fedkg.constraints.specialised import Specialised
+
+
+NOT_FINITE = "are no finite number"
+
 
 class ConstraintWarning(UserWarning):
-    """Rules that cannot be evaluated on what a call was given; each reason is warned of once per module."""
+    """Rules that cannot be evaluated on what a call was given, or answers of the model; each reason is warned of once per module."""
 
 
 class ConstraintModule(nn.Module):
@@ -112,12 +109,11 @@ class ConstraintModule(nn.Module):
         For whoever runs the model himself: ``rules(x=x, y=torch.stack([model(view) for view in rules.views(x)]))``.
         """
         x = self._checked(x)
-        flat, keys = x.flatten(0, -2), flat_keys(keys or {}, x.shape[:-1])
-        traces = traces_of(self.plan, x.shape[:-1], flat, keys, previous, None)
-        before = self.rows_before(flat, keys, _flat(previous), traces if x.ndim == 3 else None)
-        runs = model_inputs(self.plan, flat, before)
+        batch = read_batch(self.plan, x, keys, previous)
+        runs = model_inputs(self.plan, batch.x, batch.before)
         return runs.reshape(runs.shape[0], *x.shape)
 
+    @uncompiled
     def forward(
         self,
         x: Tensor,
@@ -126,8 +122,10 @@ class ConstraintModule(nn.Module):
         keys: Keys | None = None,
         previous: Previous = None,
         sample_weight: Tensor | None = None,
-        semantics: Literal["exact", "smooth"] = "exact",
+        semantics: Semantics = "exact",
         temperature: float = 0.05,
+        form: Kind = "hinge",
+        sharpness: float = 5.0,
     ) -> ConstraintReport:
         """What the rules say of a batch and the model's answers to it.
 
@@ -145,45 +143,78 @@ class ConstraintModule(nn.Module):
                 where there is none, or "above" when the batch is in table order. In windows it is the step before unless said otherwise.
             sample_weight: [B], or for windows [B] or [B, T], how much each row counts in the penalty (0 for padding). Steps before the
                 first and after the last of positive weight are no steps of a window.
-            semantics: what the penalty does with minima and maxima: "exact", or "smooth" with log-sum-exp and softplus.
+            semantics: what the penalty does with minima and maxima: "exact"; "smooth" with log-sum-exp and softplus; or "sound" with norms,
+                smooth too, and positive exactly where the exact one is.
             temperature: of "smooth", in units of the comparisons' scales.
+            form, sharpness: what the penalty makes of what is missing; see `PenaltyForm`.
 
         Raises:
             LayoutError: tensors of the wrong shape, values that look standardised though the layout says source units (or the other way
                 round), answers outside of 0..1 announced as probabilities, answers for one view where rules compare several, windows
                 too short for a rule to be decided at any step.
+            UsageError: semantics or a form that there is not, a temperature or sharpness that is not above 0.
         """
         x = self._checked(x)
-        shape, flat, keys = tuple(x.shape[:-1]), x.flatten(0, -2), flat_keys(keys or {}, x.shape[:-1])
-        weight = None if sample_weight is None else _weights(sample_weight, shape)
-        traces = traces_of(self.plan, shape, flat, keys, previous, None if weight is None else weight.reshape(shape))
-        if len(shape) == 2 and traces is not None and not traces.clip:
-            check_horizons(self._horizons, self.rule_names, shape[1])
-        before = self.rows_before(flat, keys, _flat(previous), traces if len(shape) == 2 else None)
-        answers = ask(self.plan, flat, shape, y, before)
-        dtype = computing_dtype(x, answers)
-        codes = key_codes(self.plan, keys, flat.shape[0], x.device)
-        wires = self.wires
-        inputs = input_numbers(self.plan, wires, flat, codes, before, dtype, steps=traces is not None)
+        weight = None if sample_weight is None else _weights(sample_weight, tuple(x.shape[:-1]))
+        batch = self._batch(x, keys, previous, weight)
+        answers = ask(self.plan, batch.x, batch.shape, y, batch.before)
+        if not isinstance(y, Tensor):
+            self._warn_of(batch, answers, weight)
+        self.check_answers(answers)
+        penalty = penalty_form(semantics, temperature, form, sharpness)
+        evaluated = self.evaluated(batch, answers, computing_dtype(x, answers), weight=weight, form=penalty)
+        return ConstraintReport(evaluated.hoisted(self._hoisted, self._extremes) if self._extremes else evaluated)
+
+    def specialise(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Specialised:
+        """The rules on inputs that stay the same while models change: what reads inputs alone is evaluated once, here.
+
+        A probe set is judged for one model after the other, or for many at a time, without looking at it again; see `Specialised`.
+
+        Args:
+            x, keys, previous: as in `forward`.
+        """
+        from fedkg.constraints.specialised import Specialised
+
+        return Specialised(self, self._batch(self._checked(x), keys, previous))
+
+    def evaluated(
+        self, batch: Batch, answers: Tensor, dtype: torch.dtype, *, weight: Tensor | None = None, form: PenaltyForm = HINGE
+    ) -> Evaluated:
+        """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype; `weight` [B] of its rows."""
+        inputs = batch.numbers(self.wires, dtype)
         if not self._units_checked:
-            self._units_checked = check_units(self.plan, flat)
-        if not self._answers_checked:
-            self._answers_checked = check_probabilities(self.plan, answers)
-        evaluated = Evaluated(
+            self._units_checked = check_units(self.plan, batch.x)
+        return Evaluated(
             pack=self.pack,
             banks=self.banks,
             inputs=inputs.numbers,
             met=inputs.met,
-            outputs=output_numbers(self.plan, wires, answers, before, dtype),
+            outputs=output_numbers(self.plan, self.wires, answers, batch.has, dtype),
             answers=answers[0],
-            shape=shape,
+            shape=batch.shape,
             sample_weight=weight,
-            temperature=temperature if semantics == "smooth" else None,
-            inactive=self._inactive(set(codes), {*before, *(() if traces is None else (STEPS,))}),
-            traces=traces,
+            form=form,
+            inactive=self._inactive(set(batch.codes), batch.at_hand),
+            traces=batch.traces,
             chunk=chunk_of(self.memory),
         )
-        return ConstraintReport(evaluated.hoisted(self._hoisted, self._extremes) if self._extremes else evaluated)
+
+    def _warn_of(self, batch: Batch, answers: Tensor, weight: Tensor | None) -> None:
+        """Warn once of a model's answers that are no finite number; given as a tensor, NaN says that they are not known.
+
+        On an accelerator they are looked at in the first batches alone, because looking waits for it.
+        """
+        if NOT_FINITE in self._warned or (answers.device.type != "cpu" and self._answers_checked):
+            return
+        if count := not_finite(batch.x, answers, weight):
+            self._warned.add(NOT_FINITE)
+            text = f"{count:,} of the model's {answers.numel():,} answers {NOT_FINITE}"
+            warnings.warn(f"{text}: rules that read them are unknown there, at no penalty", ConstraintWarning, stacklevel=6)
+
+    def check_answers(self, answers: Tensor) -> None:
+        """Raise LayoutError when answers [V, B, H] announced as probabilities are none, as far as the first batches tell."""
+        if not self._answers_checked:
+            self._answers_checked = check_probabilities(self.plan, answers)
 
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
         """The answers nearest to `y` that keep what linear rules say of each row, laid out as `y`.
@@ -235,14 +266,12 @@ class ConstraintModule(nn.Module):
             raise LayoutError(f"x is on {batch.device}, the rules are on {device}", help="rules.to(x.device)")
         return batch if batch.is_floating_point() else batch.to(torch.get_default_dtype())
 
-    def rows_before(self, x: Tensor, keys: Keys, previous: Previous, traces: Traces | None = None) -> dict[int, Before]:
-        """For each view "previous" that rules read, the row before each row, as far as the call tells; by contract view.
-
-        Args:
-            traces: of windows, whose steps are the rows of `x`.
-        """
-        found = {view: rows_before(self.plan, view, x, keys, previous, traces) for view in self.plan.groups}
-        return {view: rows for view, rows in found.items() if rows is not None}
+    def _batch(self, x: Tensor, keys: Keys | None, previous: Previous, weight: Tensor | None = None) -> Batch:
+        """The batch x of a call; raises HorizonError for windows too short for a rule to be decided at any step."""
+        batch = read_batch(self.plan, x, keys, previous, weight)
+        if len(batch.shape) == 2 and batch.traces is not None and not batch.traces.clip:
+            check_horizons(self._horizons, self.rule_names, batch.shape[1])
+        return batch
 
     def _inactive(self, codes: Collection[int], views: Collection[int]) -> dict[str, str]:
         """Rules (by name) with rows that this call cannot evaluate, and why; warns of each reason once."""
@@ -254,12 +283,8 @@ class ConstraintModule(nn.Module):
         for reason in sorted(set(reasons.values()) - self._warned):
             self._warned.add(reason)
             names = ", ".join(name for name, why in reasons.items() if why == reason)
-            warnings.warn(f"not evaluated: {names}: {reason}", ConstraintWarning, stacklevel=4)
+            warnings.warn(f"not evaluated: {names}: {reason}", ConstraintWarning, stacklevel=5)
         return reasons
-
-
-def _flat(previous: Previous) -> Previous:
-    return previous.flatten(0, -2) if isinstance(previous, Tensor) and previous.ndim > 2 else previous
 
 
 def _weights(weight: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -115,8 +115,23 @@ def input_numbers(
     return InputNumbers(torch.where(torch.isfinite(numbers), numbers, torch.nan), met)
 
 
-def output_numbers(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, before: Mapping[int, Before], dtype: torch.dtype) -> Tensor:
-    """What rules read of the outputs y [V, B, H], in the rules' units: [N, B], NaN where unknown; differentiable."""
+def answers_known(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> dict[int, Tensor]:
+    """For contract views that not every row has, which rows do: bool [B].
+
+    A row has a view "previous" where there is a row before it, and a view "raised" where what is raised is known: a model may answer for
+    an x [B, F] that lacks it, but not for more of it.
+    """
+    raised = zip(plan.runs, plan.raised_features, strict=True)
+    return {view: rows.known for view, rows in before.items()} | {
+        view: torch.isfinite(x[:, feature]) for view, feature in raised if feature >= 0
+    }
+
+
+def output_numbers(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, has: Mapping[int, Tensor], dtype: torch.dtype) -> Tensor:
+    """What rules read of the outputs y [V, B, H], in the rules' units: [N, B], NaN where unknown; differentiable.
+
+    `has` says which rows have a view, as `answers_known` does.
+    """
     entries = plan.y.entries
     values = y.to(dtype).transpose(1, 2)
     if all(entry.kind == "logit" for entry in entries):
@@ -127,9 +142,9 @@ def output_numbers(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, before: M
         values = values * wires["gain"].to(dtype) + wires["offset"].to(dtype)
     numbers = values.reshape(y.shape[0] * y.shape[2], y.shape[1]).index_select(0, wires["output_row"])
     known = torch.isfinite(numbers)
-    if before and plan.output_reads:
+    if has and plan.output_reads:
         everything = torch.ones(y.shape[1], dtype=torch.bool, device=y.device)
-        known = known & torch.stack([before[view].known if view in before else everything for view in _views_read(plan)])
+        known = known & torch.stack([has.get(view, everything) for view in _views_read(plan)])
     return torch.where(known, numbers, torch.nan)
 
 

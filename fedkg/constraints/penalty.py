@@ -2,13 +2,16 @@
 
 Three things differ from robustness (`evaluation`): margins are divided by the scale of their comparison; what reads inputs alone is true
 or false and nothing between, so that the gradient reaches the model even where a guard over sensor data holds by a hair; and the sign is
-turned, so that *missing* is positive where violated. Letters: R rows, B batch.
+turned, so that *missing* is positive where violated. `PenaltyForm` says what is made of that number.
+
+Letters: R rows, B batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from dataclasses import dataclass
+from typing import Literal, assert_never, cast, get_args
 
 import torch
 from torch import Tensor
@@ -16,43 +19,106 @@ from torch.nn.functional import softplus, threshold
 
 from fedkg.constraints.compound import compound
 from fedkg.constraints.evaluation import HAIR, class_margin, compare_margin, evaluate, extreme_of, finite, holds, smooth_extreme
+from fedkg.constraints.norms import norm_of
 from fedkg.constraints.reading import Reading
+from fedkg.constraints.shield import shield
 from fedkg.constraints.structure import reads_inputs_alone_somewhere, reads_output, split_guards
 from fedkg.constraints.unknown import between, marked
 from fedkg.constraints.windows import Truth
+from fedkg.errors import UsageError
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 
 UNREACHABLE = 1e30
 """Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin, finite in float32."""
 
+Semantics = Literal["exact", "smooth", "sound"]
+Kind = Literal["hinge", "squared", "log_barrier"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PenaltyForm:
+    """What a penalty makes of what is missing, m (in units of scales; negative: how far inside).
+
+    | kind | penalty |
+    |---|---|
+    | hinge | ``max(0, m)``; with a temperature t ``t * softplus(m / t)`` |
+    | squared | the hinge's square |
+    | log_barrier | ``max(0, -log(-m) / s)`` for ``m <= -1 / s**2``, beyond it the tangent there |
+
+    The barrier is that of Kervadec et al. 2022 ("Constrained deep networks: Lagrangian optimization via log-barrier extensions", equation
+    4), without its reward for what lies more than one scale inside: it pushes answers off their limits before they break them, the more
+    gently the larger the sharpness s, which one raises while training.
+
+    Attributes:
+        temperature: of minima and maxima by log-sum-exp, in units of scales; None for exact.
+        sound: whether minima and maxima are `norms` instead: smooth, and positive exactly where the exact ones are.
+        sharpness: s.
+    """
+
+    kind: Kind = "hinge"
+    temperature: float | None = None
+    sound: bool = False
+    sharpness: float = 5.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether minima and maxima are themselves."""
+        return self.temperature is None and not self.sound
+
+    @property
+    def truth(self) -> Truth:
+        """How numbers that say what is missing stand for verdicts."""
+        return Truth(edge=UNREACHABLE, zero_is_low=True, temperature=self.temperature, sound=self.sound)
+
+    def of(self, missing: Tensor, decided: bool) -> Tensor:
+        """The penalty of each number, >= 0; 0 where it is unknown or, with `decided`, where inputs alone decide."""
+        if self.kind == "log_barrier":
+            return _barrier(missing, decided, self.sharpness)
+        hinge = _hinge(missing, decided) if self.temperature is None else _soft_hinge(missing, decided, self.temperature)
+        return hinge * hinge if self.kind == "squared" else hinge
+
+
+HINGE = PenaltyForm()
+
+
+def penalty_form(semantics: str, temperature: float, form: str, sharpness: float) -> PenaltyForm:
+    """The form that a call asks for. Raises UsageError for a name that there is not, and for numbers that are not above 0."""
+    choices = {"semantics": (semantics, get_args(Semantics)), "form": (form, get_args(Kind))}
+    for name, (chosen, known) in choices.items():
+        if chosen not in known:
+            raise UsageError(f"there is no {name} `{chosen}`", expected=" or ".join(f'"{one}"' for one in known))
+    for name, number in (("temperature", temperature), ("sharpness", sharpness)):
+        if not number > 0:
+            raise UsageError(f"{name} must be above 0", received=str(number))
+    soft = temperature if semantics == "smooth" else None
+    return PenaltyForm(kind=cast(Kind, form), temperature=soft, sound=semantics == "sound", sharpness=sharpness)
+
 
 def penalties(
-    skeleton: Formula, reading: Reading, gate: Tensor | None = None, temperature: float | None = None, *, divided: bool = True
+    skeleton: Formula, reading: Reading, gate: Tensor | None = None, form: PenaltyForm = HINGE, *, divided: bool = True
 ) -> Tensor:
-    """The hinge of what is missing, >= 0; 0 where satisfied or unknown, and where inputs alone decide so that no output can help.
+    """What is missing in its form, >= 0; 0 where satisfied or unknown, and where inputs alone decide so that no output can help.
 
-    ``max(0, missing)``, or with a temperature its smooth form ``t * softplus(missing / t)`` and log-sum-exp for minima and maxima.
     Guards and gates are factors 0 and 1: selecting by an irregular mask costs ten times as much as a product, forward and backward.
 
     Args:
         skeleton: a formula that reads an output.
         reading: its numbers; must be `offset`.
         gate: 1 where the row applies, 0 where it does not; [R, B] or None.
-        temperature: in units of scales; None for exact.
         divided: False to leave out the division by the scale, where `late_scale` says that it can be made up for.
 
     Returns:
         [R, B], or broadcast to it.
     """
     guards, rest = split_guards(skeleton)
-    missing = _missing(rest, True, reading, Truth(edge=UNREACHABLE, zero_is_low=True, temperature=temperature), divided)
+    missing = _missing(rest, True, reading, form.truth, divided)
     decided = reading.careful or reading.steps is not None or reads_inputs_alone_somewhere(rest)
     with torch.no_grad():
         for guard in guards:
             opened = holds(guard, reading)
             gate = opened if gate is None else gate * opened
-    missing = _hinge(missing, decided) if temperature is None else _soft_hinge(missing, decided, temperature)
-    return missing if gate is None else missing * gate
+    penalty = form.of(missing, decided)
+    return penalty if gate is None else penalty * gate
 
 
 def _hinge(missing: Tensor, decided: bool) -> Tensor:
@@ -68,10 +134,19 @@ def _soft_hinge(missing: Tensor, decided: bool, temperature: float) -> Tensor:
     return temperature * softplus(missing / temperature)
 
 
-def late_scale(skeleton: Formula, temperature: float | None = None) -> int | None:
+def _barrier(missing: Tensor, decided: bool, sharpness: float) -> Tensor:
+    """See `PenaltyForm`; what is unknown, or beyond reach, is put one scale inside, where the barrier begins."""
+    edge = 1.0 / sharpness**2
+    known = (missing != between(missing.dtype)) & ~torch.isnan(missing)
+    inner = torch.where(known & (missing < UNREACHABLE / 2) if decided else known, missing, -1.0).clamp(min=-1.0)
+    inside = -torch.log(-inner.clamp(max=-edge)) / sharpness
+    return inside + sharpness * (inner + edge).clamp(min=0.0)
+
+
+def late_scale(skeleton: Formula, form: PenaltyForm = HINGE) -> int | None:
     """The parameter by which sums of undivided penalties over the batch may be divided instead of each; None when they may not."""
     rest = split_guards(skeleton)[1]
-    return rest.scale if isinstance(rest, Compare) and temperature is None else None
+    return rest.scale if isinstance(rest, Compare) and form == HINGE else None
 
 
 def _missing(formula: Formula, positive: bool, reading: Reading, truth: Truth, divided: bool = True) -> Tensor:
@@ -84,8 +159,7 @@ def _missing(formula: Formula, positive: bool, reading: Reading, truth: Truth, d
             missing = missing / reading.params[formula.scale] if divided else missing
             return _marked(missing + HAIR if (formula.op in ("lt", "ne")) == positive else missing, reading, truth)
         case ClassIn():
-            missing = class_margin(formula, not positive, reading, truth.temperature).clamp(-UNREACHABLE, UNREACHABLE)
-            return _marked(missing + HAIR if formula.strict == positive else missing, reading, truth)
+            return _class_missing(formula, positive, reading, truth)
         case Not():
             return _missing(formula.arg, not positive, reading, truth)
         case And():
@@ -104,9 +178,24 @@ def _missing(formula: Formula, positive: bool, reading: Reading, truth: Truth, d
 
 def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: Reading, truth: Truth) -> Tensor:
     values = [_missing(part, positive, reading, truth) for part, positive in parts]
+    if truth.sound:
+        return norm_of(values, truth.edge, lowest=not conjunction)
     if truth.temperature is None:
         return extreme_of(values, lowest=not conjunction)
     return smooth_extreme(values, truth, lowest=not conjunction, careful=reading.careful or reading.steps is not None)
+
+
+def _class_missing(atom: ClassIn, positive: bool, reading: Reading, truth: Truth) -> Tensor:
+    """What the best score on the one side lacks to the best on the other; as a norm what any inside lacks to all outside."""
+    hair = HAIR if atom.strict == positive else 0.0
+    missing = class_margin(atom, not positive, reading, truth.temperature).clamp(-UNREACHABLE, UNREACHABLE) + hair
+    if truth.sound and atom.inside and atom.outside:
+        scores = {i: shield(reading.slots[i]) for i in (*atom.inside, *atom.outside)}
+        sign = 1.0 if positive else -1.0
+        lacks = [[sign * (scores[o] - scores[i]) + hair for i in atom.inside] for o in atom.outside]
+        spread = norm_of([norm_of(row, truth.edge, lowest=positive) for row in lacks], truth.edge, lowest=not positive)
+        missing = torch.where(torch.isnan(missing), missing, spread)
+    return _marked(missing, reading, truth)
 
 
 def _decided(formula: Formula, positive: bool, reading: Reading, truth: Truth) -> Tensor:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.layout import InputLayout, Output, OutputLayout
+from fedkg.constraints.layout import NO_UNIT, InputLayout, Output, OutputLayout
 from fedkg.constraints.reads import Cell, Index, TableReads, bank_reads
 from fedkg.constraints.structure import is_temporal, largest, reads_output
 from fedkg.errors import LayoutError
@@ -160,7 +160,7 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
         x=x,
         y=y,
         runs=runs,
-        raised_features=tuple(_raised_feature(pack, view, features, x) for view in runs),
+        raised_features=tuple(_raised_feature(pack, view, x) for view in runs),
         input_reads=input_reads,
         output_reads=output_reads,
         conditions=conditions,
@@ -246,7 +246,7 @@ def _bank_plan(bank: Bank, reads: Sequence[TableReads], where: dict[Cell, int], 
         output_index=output_index,
         conditions=conditions,
         params=params,
-        quick=-1.0 if wild else _quick(bank),
+        quick=-1.0 if wild else quick_limit(bank.skeleton, bank.params),
         wild=wild,
         first=first,
         touches_output=reads_output(bank.skeleton),
@@ -278,13 +278,17 @@ def _numbers(params: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
     return np.where(np.isfinite(turned), turned, np.nan), wild
 
 
-def _quick(bank: Bank) -> float:
-    """The largest power of ten that all slots may have, so that no number met stays not far below the largest of float32."""
-    bounds = dict(enumerate(np.abs(bank.params).max(axis=0, initial=0.0).tolist()))
-    scales = [part.scale for table, part in everywhere(bank.skeleton) if table < 0 and isinstance(part, Compare)]
-    smallest_scale = min((bank.params[:, scale].min(initial=1.0) for scale in scales), default=1.0)
+def quick_limit(skeleton: Formula, params: NDArray[np.float64]) -> float:
+    """The largest power of ten that all slots may have, so that no number met stays not far below the largest of float32; -1: none.
+
+    Args:
+        params: of the bank's rows, [R, p].
+    """
+    bounds = dict(enumerate(np.abs(params).max(axis=0, initial=0.0).tolist()))
+    scales = [part.scale for table, part in everywhere(skeleton) if table < 0 and isinstance(part, Compare)]
+    smallest_scale = min((params[:, scale].min(initial=1.0) for scale in scales), default=1.0)
     limit = 1e28 * min(1.0, float(smallest_scale))
-    return next((m for m in (1e15, 1e12, 1e9, 1e7, 1e6, 1e5, 1e4, 1e3) if largest(bank.skeleton, m, bounds) < limit), -1.0)
+    return next((m for m in (1e15, 1e12, 1e9, 1e7, 1e6, 1e5, 1e4, 1e3) if largest(skeleton, m, bounds) < limit), -1.0)
 
 
 def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout) -> dict[int, int]:
@@ -314,10 +318,11 @@ def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout
 
 
 def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout) -> dict[int, int]:
-    """Position in the model's output of each wanted output column."""
+    """Position in the model's output of each wanted output column. A model may have outputs that no rule reads."""
     known = [column for column in contract.columns if column.role == "output"]
+    whole = all(any(_is_output(contract.columns[column], entry) for entry in y.entries) for column in wanted)
     for entry in y.entries:
-        if not any(_is_output(column, entry) for column in known):
+        if not any(_is_output(column, entry) for column in known) and not (whole and entry.kind != "score"):
             names = sorted({column.label or column.name for column in known})
             what = f"class `{entry.category}` of `{entry.name}`" if entry.kind == "score" else f"`{entry.name}`"
             raise LayoutError(
@@ -335,6 +340,14 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
                 received=", ".join(f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries) or "nothing",
             )
         found[column] = places[0]
+        entry = y.entries[places[0]]
+        if entry.kind in ("probability", "logit") and contract.columns[column].unit not in NO_UNIT:
+            name, unit = contract.columns[column].name, contract.columns[column].unit
+            raise LayoutError(
+                f"output `{name}` is in {unit}, and y= says that it is a probability",
+                expected=_call(contract.columns[column]),
+                received=f"{entry.kind} {entry.name}",
+            )
     return found
 
 
@@ -349,6 +362,8 @@ def _is_output(column: Column, entry: Output) -> bool:
 def _call(column: Column) -> str:
     if column.type == "score":
         return f"fedkg.scores({column.label!r}, [..., {column.category!r}, ...])"
+    if column.unit not in NO_UNIT:
+        return f"fedkg.columns([{column.name!r}])"
     return f"fedkg.probability({column.name!r}), fedkg.logit({column.name!r}) or fedkg.columns([{column.name!r}])"
 
 
@@ -357,7 +372,7 @@ def _hint(text: str, name: str, known: Iterable[str]) -> str:
     return f"{text} (did you mean `{near}`?)" if near and near != name else text
 
 
-def _raised_feature(pack: Pack, view: int, features: dict[int, int], x: InputLayout) -> int:
+def _raised_feature(pack: Pack, view: int, x: InputLayout) -> int:
     """The feature that a raised view raises; -1 for views of other kinds. Raises LayoutError when the model does not see it."""
     reading = pack.manifest.contract.views[view]
     if reading.kind != "raised" or reading.column is None:

@@ -1,7 +1,8 @@
 """Whether a batch and its answers are what their layouts announce: the commonest mistake with rules is a scaled tensor taken for raw data.
 
 Letters: B batch, F features, V runs of the model, H outputs, n finite numbers of a column. A declared span speaks loudest. Without one, a
-unit says what cannot be (no kelvin below zero), and numbers with mean 0 and deviation 1 in column after column are no measurements.
+unit says what cannot be (no kelvin below zero), and numbers with mean 0 and deviation 1 in column after column are no measurements. Where
+the layout says standardised, its means and deviations tell what raw numbers would be. Only columns that can tell the two apart have a say.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from fedkg.constraints.layout import NO_UNIT
 from fedkg.constraints.plan import Plan
 from fedkg.errors import LayoutError
 from fedkg.pack.contract import Column
 
 ENOUGH = 8
-"""Fewest rows that a batch is judged by."""
+"""Fewest rows that a batch is judged by; one that is far enough from what its layout says needs two numbers."""
+
+FAR = 30.0
+"""Standard deviations from the mean within which every number of some standardised column lies, whatever its distribution: beyond it are at
+most 1 in 900 (Chebyshev)."""
 
 NEVER_NEGATIVE = frozenset({"K", "kelvin", "rpm", "1/min", "1/s", "Hz", "kHz", "s", "min", "h", "d", "kg", "g", "t", "mg"})
 """Units of which a measurement is hardly ever below zero, as authors write them."""
-
-NO_UNIT = frozenset({"", "1", "one", "probability", "%", "percent"})
-"""Units that say nothing of a number's size."""
 
 SLACK = 1e-3
 """How far outside of 0..1 rounding may carry a probability."""
@@ -35,18 +38,23 @@ class Verdict:
 
     Attributes:
         wrong: they are not what the layout announces.
-        by: on the word of a declared span, of a unit that excludes negative numbers, or of mean and deviation alone.
-        unit: of the column. text: the column, and what it would hold.
+        by: on the word of a declared span, of a unit that excludes negative numbers, of mean and deviation alone, or because every number
+            lies `FAR` off.
+        unit: of the column. text: the column, and what it would hold. numbers: n.
     """
 
     wrong: bool
-    by: Literal["span", "unit", "shape"]
+    by: Literal["span", "unit", "shape", "far"]
     unit: str
     text: str
+    numbers: int
+
+
+SURE = "if the numbers are right as they are, x=fedkg.columns(..., sure=True)"
 
 
 def check_units(plan: Plan, x: Tensor) -> bool:
-    """Judge a batch x [B, F] by the columns that the rules read or raise; False when it cannot be judged (too small, in a transform).
+    """Judge a batch x [B, F] by the columns that the rules read or raise; False when it is to be judged again (too small, in a transform).
 
     Columns without a unit, or with a span that standardised numbers fit into as well, tell nothing; so does a feature announced with mean 0
     and std 1, which are the numbers themselves.
@@ -55,35 +63,43 @@ def check_units(plan: Plan, x: Tensor) -> bool:
         LayoutError: when the layout says source units and the batch looks standardised: at least half of the columns with a span that
             tells (and two of them, if there are two) have numbers about 0 and of size 1 that lie mostly outside the span; or, spans or no
             spans, three quarters of all columns that tell do, two at least, where a unit excludes what is there, else three of more than
-            one unit. When it says standardised, and at least half of the columns (and two of them, if there are two) hold numbers
-            that fit the spans, or the announced means, as they are and are absurd after unscaling.
+            one unit. When it says standardised, and at least half of the columns that tell (and two of them, if there are two) hold numbers
+            that fit the spans, or the announced means, as they are and are absurd after unscaling; or one alone, if each of its numbers is
+            beyond `FAR`: two numbers, in batches of any size.
     """
-    if x.shape[0] < ENOUGH or torch.compiler.is_compiling():
+    source = plan.x.std is None
+    if plan.x.sure:
+        return True
+    if torch.compiler.is_compiling() or (source and x.shape[0] < ENOUGH):
         return False
-    judge = _as_source if plan.x.std is None else _as_scaled
     try:
-        verdicts = [judge(plan, column, feature, x[:, feature]) for feature, column in _columns(plan).items()]
+        verdicts = [_verdict(plan, entry, feature, x[:, feature]) for feature, entry in _columns(plan).items()]
     except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a number
         return False
     telling = [verdict for verdict in verdicts if verdict is not None]
-    spans = [verdict for verdict in telling if verdict.by == "span"]
-    if plan.x.std is not None:
-        if found := _half(telling):
-            raise LayoutError(
-                "x looks as if it were in source units already (raw), and its layout says that it is standardised",
-                expected="numbers about 0 and of size 1",
-                received="; ".join(verdict.text for verdict in found) + " as they are",
-                help="x=fedkg.columns(names) without mean and std, or scale the batch",
-            )
-    elif found := _half(spans) or _most(telling):
+    if source:
+        _check_source(telling)
+    elif found := _proven(telling) or _half([verdict for verdict in telling if verdict.numbers >= ENOUGH]):
+        raise LayoutError(
+            "x looks as if it were in source units already (raw), and its layout says that it is standardised",
+            expected="numbers about 0 and of size 1",
+            received="; ".join(verdict.text for verdict in found) + " as they are",
+            help=f"x=fedkg.columns(names) without mean and std, or scale the batch; {SURE}",
+        )
+    return x.shape[0] >= ENOUGH
+
+
+def _check_source(telling: list[Verdict]) -> None:
+    """Raise where a batch announced in source units looks standardised."""
+    spans = _half([verdict for verdict in telling if verdict.by == "span"])
+    if found := spans or _most(telling):
         raise LayoutError(
             "x looks standardised, and its layout says that it is in source units",
             expected="; ".join(verdict.text for verdict in found),
             received="numbers about 0 and of size 1",
             help="x=fedkg.columns(names, mean=..., std=...), with the mean and standard deviation that the features were scaled with"
-            + ("" if _half(spans) else "; if the numbers are right, declare their span in the rules"),
+            + (f"; {SURE}" if spans else "; if the numbers are right, declare their span in the rules"),
         )
-    return True
 
 
 def check_probabilities(plan: Plan, answers: Tensor) -> bool:
@@ -116,6 +132,20 @@ def check_probabilities(plan: Plan, answers: Tensor) -> bool:
     )
 
 
+def not_finite(x: Tensor, answers: Tensor, weight: Tensor | None) -> int:
+    """How many answers [V, N, H] are no finite number though the features [N, F] of their row are, and its weight [N] is not 0.
+
+    0 where a tensor cannot be looked at, as inside of transforms.
+    """
+    try:
+        if bool(answers.isfinite().all()):
+            return 0
+        rows = x.isfinite().all(dim=-1) if weight is None else x.isfinite().all(dim=-1) & (weight > 0)
+        return int((~answers.isfinite() & rows[:, None]).sum())
+    except RuntimeError:  # as above
+        return 0
+
+
 def _columns(plan: Plan) -> dict[int, Column]:
     """The real columns the rules read or raise, by feature; signals of several entities in one feature have the hull of their spans."""
     contract = plan.pack.manifest.contract
@@ -135,6 +165,12 @@ def _columns(plan: Plan) -> dict[int, Column]:
     return found
 
 
+def _proven(telling: list[Verdict]) -> list[Verdict]:
+    """The columns that no distribution explains; one number alone may be the one in 900."""
+    far = [verdict for verdict in telling if verdict.by == "far"]
+    return far if sum(verdict.numbers for verdict in far) > 1 else []
+
+
 def _half(telling: list[Verdict]) -> list[Verdict]:
     """The wrong ones, if they are at least half, and two of them where two tell."""
     wrong = [verdict for verdict in telling if verdict.wrong]
@@ -149,52 +185,72 @@ def _most(telling: list[Verdict]) -> list[Verdict]:
     return wrong if enough and 4 * len(wrong) >= 3 * len(telling) else []
 
 
-def _finite(values: Tensor) -> Tensor | None:
-    """The finite numbers of a column in float64; None when they are too few, or all the same."""
-    values = values.detach().double()
-    values = values[values.isfinite()]
-    return None if values.shape[0] < ENOUGH or bool((values == values[0]).all()) else values
-
-
 def _share(mask: Tensor) -> float:
     return float(mask.double().mean())
 
 
-def _as_source(plan: Plan, entry: Column, feature: int, column: Tensor) -> Verdict | None:
-    """Whether a column announced in source units looks standardised; None when its span or unit tells nothing."""
-    values = _finite(column)
-    if values is None:
+def _verdict(plan: Plan, entry: Column, feature: int, column: Tensor) -> Verdict | None:
+    """What the finite numbers of a column say; None when they tell nothing."""
+    values = column.detach().double()
+    values = values[values.isfinite()]
+    if not values.shape[0]:
         return None
+    if plan.x.std is None:
+        return _as_source(entry, values)
+    return _as_scaled(entry, values, 0.0 if plan.x.mean is None else plan.x.mean[feature], plan.x.std[feature])
+
+
+def _few(values: Tensor) -> bool:
+    """Whether numbers are too few to be judged by how they lie, or all the same."""
+    return values.shape[0] < ENOUGH or bool((values == values[0]).all())
+
+
+def _as_source(entry: Column, values: Tensor) -> Verdict | None:
+    """Whether numbers [n] announced in source units look standardised; None when span or unit tells nothing, or they look like neither."""
+    if _few(values):
+        return None
+    count = values.shape[0]
     mean, std, largest = float(values.mean()), float(values.std()), float(values.abs().max())
     if entry.span is not None:
         low, high = entry.span
         if (low <= -2.0 and high >= 2.0) or max(abs(low), abs(high)) < 10.0:
             return None
         standard = abs(mean) < 1.5 and 0.1 < std < 3.0 and largest < 10.0
-        outside = _share((values < low) | (values > high))
-        return Verdict(standard and outside > 0.3, "span", entry.unit, f"`{entry.name}` in {low:g} .. {high:g} {entry.unit}".rstrip())
+        outside = _share((values < low) | (values > high)) > 0.3
+        text = f"`{entry.name}` in {low:g} .. {high:g} {entry.unit}".rstrip()
+        return None if outside and not standard else Verdict(outside, "span", entry.unit, text, count)
     unit = entry.unit.removeprefix("unit:")
     if unit in NO_UNIT:
         return None
-    standard = abs(mean) < 0.3 + 2.0 / values.shape[0] ** 0.5 and 0.5 < std < 1.6 and largest < 10.0
+    standard = abs(mean) < 0.3 + 2.0 / count**0.5 and 0.5 < std < 1.6 and largest < 10.0
     if unit in NEVER_NEGATIVE and standard and _share(values < 0.0) > 0.1:
-        return Verdict(True, "unit", unit, f"`{entry.name}` in {unit}, never negative")
-    return Verdict(standard, "shape", unit, f"`{entry.name}` in {unit}")
+        return Verdict(True, "unit", unit, f"`{entry.name}` in {unit}, never negative", count)
+    return Verdict(standard, "shape", unit, f"`{entry.name}` in {unit}", count)
 
 
-def _as_scaled(plan: Plan, entry: Column, feature: int, column: Tensor) -> Verdict | None:
-    """Whether a column announced as standardised is raw; None when its span and its scaling cannot tell."""
-    std, mean = (1.0 if plan.x.std is None else plan.x.std[feature]), (0.0 if plan.x.mean is None else plan.x.mean[feature])
-    values = None if (mean, std) == (0.0, 1.0) else _finite(column)
-    if values is None:
+def _as_scaled(entry: Column, values: Tensor, mean: float, std: float) -> Verdict | None:
+    """Whether numbers [n] announced as standardised are raw; None when span and scaling cannot tell, or they look like neither.
+
+    Raw numbers lie about the announced mean, or inside of the span and unscaled outside of it: a machine that runs far from where the
+    scaling was taken is inside of it both ways. Layouts of mean 0 or std 1 may convert units, in which numbers of any size are right: there
+    the span must contradict.
+    """
+    if (mean, std) == (0.0, 1.0):
         return None
-    if abs(mean) > 10.0:
-        fits = float(((values - mean) / std).abs().median()) < 6.0 and float(values.abs().median()) > 8.0
-        if fits:
-            return Verdict(True, "shape", entry.unit, f"`{entry.name}` about {float(values.mean()):.3g} {entry.unit}".rstrip())
-    if entry.span is None or (entry.span[0] <= -2.0 and entry.span[1] >= 2.0) or max(map(abs, entry.span)) < 10.0:
-        return Verdict(False, "shape", entry.unit, "") if abs(mean) > 10.0 else None
-    low, high = entry.span
-    unscaled = values * std + mean
-    outside, after = _share((values < low) | (values > high)), _share((unscaled < low) | (unscaled > high))
-    return Verdict(outside < 0.1 and after > 0.9, "span", entry.unit, f"`{entry.name}` in {low:g} .. {high:g} {entry.unit}".rstrip())
+    near = float(((values - mean) / std).abs().median()) < 6.0
+    inside = absurd = False
+    if entry.span is not None:
+        low, high = entry.span
+        unscaled = values * std + mean
+        inside, absurd = _share((values < low) | (values > high)) < 0.1, _share((unscaled < low) | (unscaled > high)) > 0.9
+    kept, about = inside and absurd, near and (absurd or (mean != 0.0 and std != 1.0))
+    kind = f"`{entry.name}` about {float(values.mean()):.3g} {entry.unit}".rstrip()
+    if (kept or about) and float(values.abs().min()) > FAR:
+        return Verdict(True, "far", entry.unit, kind, values.shape[0])
+    if _few(values):
+        return None
+    typical = float(values.abs().median())
+    if (kept and typical > 6.0) or (about and abs(mean) > 10.0 and typical > 8.0):
+        return Verdict(True, "span" if absurd else "shape", entry.unit, kind, values.shape[0])
+    told = abs(mean) > 10.0 or (entry.span is not None and abs(mean) > 6.0 and not entry.span[0] <= mean * std + mean <= entry.span[1])
+    return Verdict(False, "shape", entry.unit, "", values.shape[0]) if told and typical <= 6.0 else None

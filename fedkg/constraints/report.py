@@ -5,16 +5,19 @@ Letters: B batch, T steps of a window, N rows of the batch (B, or B * T), R rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.evaluated import Evaluated
-from fedkg.constraints.total import total_penalty
-from fedkg.errors import MissingExtra
+from fedkg.constraints.total import penalty_apart, penalty_parts, total_penalty
+from fedkg.constraints.uncompiled import uncompiled
+from fedkg.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,31 +30,36 @@ class _Each:
         self._of = evaluated
 
     @cached_property
+    @uncompiled
     def penalties(self) -> Tensor:
         of = self._of
-        return self._joined([of.penalties(bank, rows, of.inputs, of.outputs) for bank in of.banks for rows in of.chunks(bank)])
+        return self._joined([of.penalties(bank, rows, of.inputs, of.outputs) for bank in of.banks for rows in of.runs(bank)])
 
     @cached_property
+    @uncompiled
     def robustness(self) -> Tensor:
         of = self._of
-        return self._joined([of.robustness(bank, rows) for bank in of.banks for rows in of.chunks(bank)])
+        return self._joined([of.robustness(bank, rows) for bank in of.banks for rows in of.runs(bank)])
 
     @cached_property
+    @uncompiled
     def applicable(self) -> Tensor:
         return self._joined([self._of.applies(bank, slice(0, bank.rows)) for bank in self._of.banks], torch.bool)
 
     @cached_property
+    @uncompiled
     def counted(self) -> Tensor:
         of = self._of
         return self._joined([of.counted(bank, rows) for bank in of.banks for rows in of.chunks(bank)], torch.bool)
 
     @cached_property
+    @uncompiled
     def verdicts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Satisfied, violated, fired."""
         parts: list[list[Tensor]] = [[], [], []]
         with torch.no_grad():
             for bank in self._of.banks:
-                for rows in self._of.chunks(bank):
+                for rows in self._of.runs(bank):
                     values, applies, fired = self._of.verdicts(bank, rows)
                     for part, verdict in zip(parts, (applies & (values >= 0), applies & (values < 0), fired), strict=True):
                         part.append(verdict)
@@ -112,9 +120,43 @@ class ConstraintReport:
         """
         return total_penalty(self._of)
 
+    @uncompiled
+    def penalty_by(self, what: Literal["rule", "kind", "entity"]) -> dict[str, Tensor]:
+        """The penalty in parts that add up to it, each differentiable: by rule, by the rules' kind, or by the entity they speak of.
+
+        Rules, kinds and entities without a constraint on an output have none; what speaks of no entity stands under "".
+
+        Raises:
+            UsageError: parts by something else.
+        """
+        manifest, banks = self._of.pack.manifest, self._of.pack.banks
+        kinds = list(dict.fromkeys(rule.kind for rule in manifest.rules))
+        kind_of = np.array([kinds.index(rule.kind) for rule in manifest.rules], dtype=np.int64)
+        choices: dict[str, tuple[Sequence[str], list[NDArray[np.integer]]]] = {
+            "rule": ([rule.name for rule in manifest.rules], [bank.rule for bank in banks]),
+            "kind": (kinds, [kind_of[bank.rule] for bank in banks]),
+            "entity": (manifest.entities, [bank.entity for bank in banks]),
+        }
+        if what not in choices:
+            raise UsageError(f"the penalty has no parts by `{what}`", expected=", ".join(choices))
+        names, of_rows = choices[what]
+        group = [torch.from_numpy(rows.astype(np.int64)).to(self.rule_index.device) for rows in of_rows]
+        parts = penalty_parts(self._of, group, len(names))
+        held = {int(i) for rows, bank in zip(of_rows, self._of.banks, strict=True) if bank.touches_output for i in np.unique(rows)}
+        return {names[i]: parts[i] for i in sorted(held)}
+
+    def penalty_apart(self, weight: Tensor) -> Tensor:
+        """The penalty of each of C parts of the batch as if it were a batch of its own, [C]; differentiable, more than once too.
+
+        Args:
+            weight: [C, n], or for windows [C, n, T]: how much each row (step) of each part counts in place of its `sample_weight`. The
+                parts stand one after the other in the batch.
+        """
+        return penalty_apart(self._of, weight.to(self._of.inputs).flatten(1))
+
     @cached_property
     def penalties(self) -> Tensor:
-        """Per row and constraint, [B, R]: the hinge of its scaled robustness; 0 where it holds, is unknown or does not apply.
+        """Per row and constraint, [B, R]: what its scaled robustness lacks, in the form asked for; 0 where unknown or not applicable.
 
         Each comparison's margin is divided by its scale; what reads inputs alone counts as true or false, so that the gradient goes to
         the model even where a guard holds by a hair; 0 where the model cannot change the verdict. For a window the mean over the steps
@@ -132,9 +174,11 @@ class ConstraintReport:
         return self._any(self._each.counted)
 
     @cached_property
+    @uncompiled
     def robustness(self) -> Tensor:
         """How far each constraint is from violated, [B, R], in source units (negative: how far from satisfied); NaN where unknown or not
-        applicable. Exact, and differentiable when the model's answers are. Of a window the least of its steps.
+        applicable, infinite where no number decides. Exact, and differentiable when the model's answers are. Of a window the least of its
+        steps.
         """
         if not self._whole:
             return self._laid(self._each.robustness)
@@ -172,7 +216,10 @@ class ConstraintReport:
 
     @cached_property
     def violation_rate(self) -> float:
-        """Share of violated among known verdicts, over all rows and constraints; 0 when there are none."""
+        """Share of violated among known verdicts, over all rows and constraints.
+
+        What is `unknown`, as where the model answers with NaN, counts on neither side; 0 when nothing is known: look at `unknown` too.
+        """
         violated, satisfied = int(torch.count_nonzero(self.violated)), int(torch.count_nonzero(self.satisfied))
         return violated / (violated + satisfied) if violated + satisfied else 0.0
 

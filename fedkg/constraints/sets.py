@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from fedkg.constraints.norms import settled, weighed
 from fedkg.constraints.windows import Truth, settle
 
 
@@ -45,6 +46,8 @@ def ranked(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor
         wanted: counted from the largest when `falling`, else from the smallest; None for the last, which holds for all members at once.
             Of rank 0 or less the edge on the side counted from; of a rank that there is not, the opposite edge.
     """
+    if truth.sound:
+        return _norm_of_rank(values, wanted, owner, offsets, truth.edge, lowest=falling)
     if truth.temperature is None:
         return _ranked(values, wanted, owner, offsets, truth, falling)
     ends = (torch.where(torch.isnan(values), anything, values) for anything in (-truth.edge, truth.edge))
@@ -77,11 +80,36 @@ def _of_rank(values: Tensor, wanted: Tensor, owner: Tensor, offsets: Tensor, edg
     shape = (wanted.shape[0], values.shape[1])
     if not values.shape[0]:
         return torch.where(wanted <= 0, top, -top).to(values.dtype).expand(shape)
-    by_value = torch.argsort(values.detach(), dim=0, descending=falling, stable=True)
-    order = by_value.gather(0, torch.argsort(owner[by_value], dim=0, stable=True))
+    order = _order(values, owner, falling)
     place = (offsets[:-1, None] + wanted - 1).clamp(0, values.shape[0] - 1)
     found = values.gather(0, order.gather(0, place.expand(shape)))
     return torch.where(wanted <= 0, top, torch.where(wanted > size, -top, found))
+
+
+def _order(values: Tensor, owner: Tensor, falling: bool) -> Tensor:
+    """Which member has each rank, those of one owner one after the other: int64 [M, B]."""
+    by_value = torch.argsort(values.detach(), dim=0, descending=falling, stable=True)
+    return by_value.gather(0, torch.argsort(owner[by_value], dim=0, stable=True))
+
+
+def _norm_of_rank(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor, edge: float, *, lowest: bool) -> Tensor:
+    """The norm in place of the value of a rank: of the members before that rank together with the opposite norm of all others.
+
+    "At least k" are the k - 1 best of all and any of the rest: the conjunction for the last rank, the disjunction for the first.
+    """
+
+    def summed(sums: Tensor) -> Tensor:
+        return sums.new_zeros((2, offsets.shape[0] - 1, sums.shape[2])).index_add(1, owner, sums)
+
+    if wanted is None:
+        return settled(summed(weighed(values, edge, lowest=lowest)), edge, lowest=lowest)
+    ranked = values.gather(0, _order(values, owner, lowest))
+    rank = torch.arange(1, values.shape[0] + 1, device=values.device) - offsets[owner]
+    before = (rank < wanted[owner])[:, None].to(values.dtype)
+    rest = settled(summed(weighed(ranked, edge, lowest=not lowest) * (1.0 - before)), edge, lowest=not lowest)
+    best = summed(weighed(ranked, edge, lowest=lowest) * before)
+    found = settled(best + weighed(rest, edge, lowest=lowest), edge, lowest=lowest)
+    return torch.where((wanted <= 0)[:, None], edge if lowest else -edge, found)
 
 
 def _log_sum_exp(values: Tensor, owner: Tensor, offsets: Tensor, scale: float, nobody: float) -> Tensor:

@@ -24,7 +24,7 @@ def extreme(values: Tensor, first: int, last: int, beyond: float, *, lowest: boo
         beyond: stands beyond the trace.
     """
     steps = values.shape[-1]
-    first, last = _clamped(first, last, steps)
+    first, last = clamped(first, last, steps)
     around, start = ((last, 0), 0) if past else ((0, last), first)
     run = _Window.apply if values.requires_grad else _Window.forward  # `apply` costs as much as a pass
     found: Tensor = run(values, around, start, last - first + 1, beyond, lowest)
@@ -39,13 +39,14 @@ def until_within(left: Tensor, right: Tensor, first: int, last: int, beyond: flo
     Args:
         left, right: of one shape. last: -1 for the end of the trace. beyond: stands beyond it, for both.
     """
-    begin, end = _clamped(first, last, right.shape[-1])
+    begin, end = clamped(first, last, right.shape[-1])
     run = _Until.apply if left.requires_grad or right.requires_grad else _Until.forward
     found: Tensor = run(left, right, begin, end, beyond, lowest)
     return found if begin == 0 else _picked(extreme(left, 0, begin - 1, beyond, lowest=not lowest), found, not lowest)
 
 
-def _clamped(first: int, last: int, steps: int) -> tuple[int, int]:
+def clamped(first: int, last: int, steps: int) -> tuple[int, int]:
+    """A window on traces of so many steps: what is beyond them altogether is one step beyond; -1 is the last step there is."""
     first = min(first, steps)
     return first, max(first, steps - 1 if last < 0 else min(last, steps))
 
@@ -129,7 +130,7 @@ class _Until(torch.autograd.Function):
     def forward(left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool) -> Tensor:
         kept = left_there = pad(left, (0, last), value=beyond)
         found = right_there = pad(right, (0, last), value=beyond)
-        for width, doubles in _growth(last - first + 1):
+        for width, doubles in growth(last - first + 1):
             if doubles:
                 kept, found = _joined(kept, found, kept, found, width, lowest)
             else:
@@ -155,14 +156,14 @@ class _Until(torch.autograd.Function):
         left, right = (side.detach() for side in ctx.saved_tensors)
         first, last, beyond, lowest = ctx.window
         base = pad(left, (0, last), value=beyond), pad(right, (0, last), value=beyond)
-        growth, levels = _growth(last - first + 1), [base]
-        for width, doubles in growth:
+        widths, levels = growth(last - first + 1), [base]
+        for width, doubles in widths:
             levels.append(_joined(*(levels[-1] if doubles else base), *levels[-1], width if doubles else 1, lowest))
         steps = right.shape[-1]
         of_found = pad(gradients[0], (first, levels[-1][1].shape[-1] - first - steps))
         of_kept = torch.zeros_like(of_found)
         of_left, of_right = (torch.zeros_like(of_found[..., :1]).expand(base[0].shape).clone() for _ in range(2))
-        for (width, doubles), level in zip(reversed(growth), reversed(levels[:-1]), strict=True):
+        for (width, doubles), level in zip(reversed(widths), reversed(levels[:-1]), strict=True):
             if doubles:
                 to_here, to_there = _parted(of_kept, of_found, level, level, width, lowest)
                 of_kept, of_found = (pad(part, (0, width)) for part in to_here)
@@ -176,7 +177,7 @@ class _Until(torch.autograd.Function):
         return (of_left + of_kept)[..., :steps], (of_right + of_found)[..., :steps], None, None, None, None
 
 
-def _growth(width: int) -> list[tuple[int, bool]]:
+def growth(width: int) -> list[tuple[int, bool]]:
     """How 1 grows to a width: (the width before, whether it is doubled, else 1 is put in front)."""
     steps, size = [], 1
     for digit in bin(width)[3:]:

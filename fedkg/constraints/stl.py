@@ -58,6 +58,17 @@ def reach(formula: Formula, params: Sequence[float] = ()) -> Reach:
     return Reach(back=on, ahead=off) if past else Reach(back=off, ahead=on)
 
 
+def window_at(formula: Temporal | Until, params: Sequence[float], step: int, steps: int) -> tuple[int, int]:
+    """The first and last step of a window as seen from a step of a trace of so many steps; beyond the trace where the window is.
+
+    A window without an end ends with the trace.
+    """
+    low, high = int(params[formula.low]), int(params[formula.high])
+    if formula.op in ("always", "eventually", "until"):
+        return step + low, (steps - 1 if high < 0 else step + high)
+    return (0 if high < 0 else step - high), step - low
+
+
 def horizon(formula: Formula, params: Sequence[float] = ()) -> float:
     """How many steps ahead a formula looks: hrz of An, Johnson and Ma 2024 (section 2); 0 for an atom, b more for a window [a, b].
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import assert_never
 
+from fedkg.constraints.given import Given
 from fedkg.constraints.powers import is_multiplication
 from fedkg.pack import walk
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
@@ -85,6 +86,8 @@ def has_strict(formula: Formula, positive: bool = True) -> bool:
             return (formula.op in ("lt", "ne")) == positive
         case ClassIn():
             return formula.strict == positive
+        case Given():
+            return formula.strict
         case CategoryIs() | Known():
             return False
         case Not():

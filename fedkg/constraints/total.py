@@ -1,6 +1,7 @@
 """The penalty of a batch as one number, in memory that does not grow with the number of constraints.
 
-Letters: B batch, R rows of a bank, N and N' input and output numbers read per sample.
+Letters: B batch, R rows of a bank, K (row, sample) pairs, N and N' input and output numbers read per sample, D conditions, G rules; C parts
+of a batch with n samples each.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from fedkg.constraints.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.penalty import late_scale
+from fedkg.constraints.uncompiled import uncompiled
 
 
 class _WithGradient(torch.autograd.Function):
@@ -33,13 +35,14 @@ class _WithGradient(torch.autograd.Function):
         return None, *scaled, None, None
 
 
+@uncompiled
 def total_penalty(of: Evaluated) -> Tensor:
     """The sum over rules of their weight times the weighted mean of their penalties over all (constraint, sample) pairs that apply.
 
     The gradient is taken chunk by chunk together with the value, so that no intermediate result outlives its chunk; it can be
     differentiated once. Inside `torch.func` transforms, where that is not possible, the usual graph is built.
     """
-    shares = _shares(of)
+    shares = _shares(of, _weight(of))
     differentiable = torch.is_grad_enabled() and (of.inputs.requires_grad or of.outputs.requires_grad)
     try:
         inputs, outputs = (part.detach().requires_grad_(differentiable and part.requires_grad) for part in (of.inputs, of.outputs))
@@ -55,7 +58,7 @@ def total_penalty(of: Evaluated) -> Tensor:
         value = value + part.detach()
         if part.requires_grad:
             pending.append(part)
-            size += (rows.stop - rows.start) * of.batch
+            size += of.numbers(bank, rows)
         if size >= of.chunk:
             _collect(pending, leaves, gradients)
             pending, size = [], 0
@@ -64,6 +67,44 @@ def total_penalty(of: Evaluated) -> Tensor:
         return value
     known: Tensor = _WithGradient.apply(value, of.inputs, of.outputs, *gradients)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
     return known
+
+
+@uncompiled
+def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
+    """The total of `total_penalty` of each of C parts of the batch by itself, [C]; differentiable as often as one likes.
+
+    Args:
+        weight: of samples, [C, n]: the first n samples of the batch are the first part, and so on.
+    """
+    each = weight.flatten()
+    value = of.inputs.new_zeros(of.batch)
+    for bank, rows, share in _pieces(of, _shares(of, weight)):
+        scale = late_scale(bank.skeleton, of.form)
+        share = share if scale is None else share / bank.params[scale, rows].to(share.dtype)
+        pairs = of.pairs(bank, rows)
+        if pairs is None:
+            missing = of.penalties(bank, rows, of.inputs, of.outputs, divided=scale is None)
+            value = value + (missing * share.repeat_interleave(weight.shape[1], dim=1)).sum(dim=0)
+        else:
+            missing = of.paired_penalties(bank, rows, pairs, of.inputs, of.outputs, divided=scale is None)[:, 0]
+            value = value.index_add(0, pairs.sample, missing * share[pairs.row, pairs.sample // max(1, weight.shape[1])])
+    return (value * each).view(weight.shape).sum(dim=1)
+
+
+def penalty_parts(of: Evaluated, group: Sequence[Tensor], groups: int) -> Tensor:
+    """The total of `total_penalty` in parts, [G]: what the rows of each group add to it; differentiable as often as one likes.
+
+    Args:
+        group: for each bank which of the G groups each of its rows is in, int64 [R].
+    """
+    parts = of.inputs.new_zeros(groups)
+    for bank, own, share in zip(of.banks, group, _shares(of, _weight(of)), strict=True):
+        if share is None:
+            continue
+        for rows in of.runs(bank):
+            added, row = _added(of, bank, rows, share[rows], of.inputs, of.outputs)
+            parts = parts.index_add(0, own[rows] if row is None else own[rows][row], added.to(parts.dtype))
+    return parts
 
 
 def _collect(pending: Sequence[Tensor], leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
@@ -76,47 +117,76 @@ def _collect(pending: Sequence[Tensor], leaves: Sequence[Tensor], gradients: Seq
 
 
 def _pieces(of: Evaluated, shares: Sequence[Tensor | None]) -> list[tuple[BankTensors, slice, Tensor]]:
-    return [
-        (bank, rows, share[rows]) for bank, share in zip(of.banks, shares, strict=True) if share is not None for rows in of.chunks(bank)
-    ]
+    return [(bank, rows, share[rows]) for bank, share in zip(of.banks, shares, strict=True) if share is not None for rows in of.runs(bank)]
 
 
 def _chunk(of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor) -> Tensor:
     """What some rows of a bank add to the penalty."""
-    scale = late_scale(bank.skeleton, of.temperature)
-    missing = of.penalties(bank, rows, inputs, outputs, divided=scale is None)
-    sums = missing.sum(dim=1) if of.sample_weight is None else missing @ of.sample_weight.to(missing)
-    return (sums * (share if scale is None else share / bank.params[scale, rows, 0].to(share.dtype))).sum()
+    return _added(of, bank, rows, share, inputs, outputs)[0].sum()
 
 
-def _shares(of: Evaluated) -> list[Tensor | None]:
-    """For each bank on outputs what one unit of a row's penalty, summed over the batch, adds to the total: [R].
+def _added(of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
+    """What each of some rows of a bank adds to the penalty, [R], and None; or each of their pairs, [K], and the rows of these.
+
+    `share` [R, 1] is as `_shares` has it.
+    """
+    scale = late_scale(bank.skeleton, of.form)
+    share = share[:, 0] if scale is None else share[:, 0] / bank.params[scale, rows, 0].to(share.dtype)
+    weight = None if of.sample_weight is None else of.sample_weight.to(inputs.dtype)
+    pairs = of.pairs(bank, rows)
+    if pairs is None:
+        missing = of.penalties(bank, rows, inputs, outputs, divided=scale is None)
+        return (missing.sum(dim=1) if weight is None else missing @ weight) * share, None
+    missing = of.paired_penalties(bank, rows, pairs, inputs, outputs, divided=scale is None)[:, 0]
+    each = share.index_select(0, pairs.row)
+    return missing * (each if weight is None else each * weight.index_select(0, pairs.sample)), pairs.row
+
+
+def _weight(of: Evaluated) -> Tensor:
+    """What each sample counts, [1, B]."""
+    return of.inputs.new_ones(1, of.batch) if of.sample_weight is None else of.sample_weight.to(of.inputs)[None]
+
+
+def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
+    """For each bank on outputs what one unit of a row's penalty, summed over a part of the batch, adds to that part's total: [R, C].
 
     A rule's weight divided by the weighted number of (constraint, sample) pairs of it that apply (and, over time, are known).
+
+    Args:
+        weight: of samples, [C, n].
     """
-    dtype = of.inputs.dtype
-    weight = of.inputs.new_ones(of.batch) if of.sample_weight is None else of.sample_weight.to(of.inputs)
-    rules = len(of.pack.manifest.rules)
-    counts, weights = of.inputs.new_zeros(rules), of.inputs.new_zeros(rules)
-    met = of.met.to(dtype) @ weight
-    for bank in of.banks:
-        if bank.touches_output and not of.asleep(bank):
-            applying = [_applying(of, bank, rows, met, weight) for rows in of.chunks(bank)]
-            count = torch.cat([counts[:0], *applying]) * bank.weight.to(dtype)
-            counts = counts.index_add(0, bank.rule, count)
-            weights = weights.index_add(0, bank.rule, bank.weight.to(dtype))
+    judged = [bank for bank in of.banks if bank.touches_output and not of.asleep(bank)]
+    zeros = weight.new_zeros(len(of.pack.manifest.rules), weight.shape[0])
+    met = _counted(of.met, weight)
+    applying = torch.cat([zeros[:0], *(_applying(of, bank, rows, met, weight) for bank in judged for rows in of.runs(bank))])
+    rule = torch.cat([of.met.new_zeros(0, dtype=torch.int64), *(bank.rule for bank in judged)])
+    own = torch.cat([zeros[:0, 0], *(bank.weight for bank in judged)]).to(weight.dtype)[:, None]
+    counts, weights = zeros.index_add(0, rule, applying * own), zeros[:, :1].index_add(0, rule, own)
     factor = torch.where(counts > 0, weights / torch.where(counts > 0, counts, 1.0), 0.0)
-    return [factor[bank.rule] * bank.weight.to(dtype) if bank.touches_output and not of.asleep(bank) else None for bank in of.banks]
+    shares = iter((factor[rule] * own).split_with_sizes([bank.rows for bank in judged]))
+    return [next(shares) if bank in judged else None for bank in of.banks]
 
 
 def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor) -> Tensor:
-    """The weight of the samples that count for each row, [R]; steps that are padding have none."""
+    """The weight of the samples of each part that count for each row, [R, C]; steps that are padding have none."""
     if bank.temporal:
-        return of.counted(bank, rows).to(weight.dtype) @ weight
+        return _counted(of.counted(bank, rows), weight)
     conditions = bank.conditions[:, rows]
     if conditions.shape[0] == 0:
-        return weight.sum().expand(rows.stop - rows.start)
+        return weight.sum(dim=1).expand(rows.stop - rows.start, -1)
     if conditions.shape[0] == 1:
         return of_condition[conditions[0]]
-    applies = bank.applies(rows, of.met)
-    return weight.sum().expand(rows.stop - rows.start) if applies is None else applies.to(weight.dtype) @ weight
+    pairs = of.pairs(bank, rows)
+    if pairs is None:
+        return _counted(of.applies(bank, rows), weight)
+    parts, size = weight.shape
+    counted = weight.new_zeros(pairs.rows * parts).index_add(
+        0, pairs.row * parts + pairs.sample // max(1, size), weight.flatten()[pairs.sample]
+    )
+    return counted.view(pairs.rows, parts)
+
+
+def _counted(which: Tensor, weight: Tensor) -> Tensor:
+    """The weight, in each part, of the samples that a bool [R, B] picks: [R, C]."""
+    picked = which.to(weight.dtype)
+    return picked @ weight.T if weight.shape[0] == 1 else torch.einsum("rcb,cb->rc", picked.view(-1, *weight.shape), weight)

@@ -108,6 +108,20 @@ def labelled(labels: Tensor, *, clip: bool) -> Traces:
     return Traces(count=names.shape[0], steps=steps, place=place, back=back, inside=inside, clip=clip)
 
 
+def repeated(traces: Traces, times: int) -> Traces:
+    """The traces of a batch that is repeated so many times."""
+
+    def again(index: Tensor | None, size: int) -> Tensor | None:
+        if index is None:
+            return None
+        return (index + size * torch.arange(times, device=index.device)[:, None]).flatten()
+
+    places = traces.count * traces.steps
+    rows = places if traces.back is None else int(traces.back.shape[0])
+    inside = None if traces.inside is None else traces.inside.repeat(times)
+    return replace(traces, count=times * traces.count, place=again(traces.place, rows), back=again(traces.back, places), inside=inside)
+
+
 def line_up(traces: Traces, applies: Tensor | None) -> Lined:
     """The order in which bank rows see the batch: of each trace the rows of the batch to which they apply, then the others.
 

@@ -1,8 +1,8 @@
 """Windows that slide over traces, and until: minima and maxima over steps, differentiable, exact or smooth.
 
 A value that is unknown may be anything: the interval semantics of the interpreter (An, Johnson and Ma 2024, section 2; Donzé, Ferrère and
-Maler 2013, section 3). Exact operators take and give a number for it (`unknown`). Smooth ones take and give NaN; they are computed twice,
-with the least and with the greatest that unknown values may be, and known where both ends agree about the verdict.
+Maler 2013, section 3). Exact operators and norms take and give a number for it (`unknown`). Those by log-sum-exp take and give NaN; they
+are computed twice, with the least and with the greatest that unknown values may be, and known where both ends agree about the verdict.
 
 Letters: R rows, B places, n traces of T places.
 """
@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.norms import norm_of, settled, weighed
 from fedkg.constraints.reading import Steps
-from fedkg.constraints.sliding import extreme, until_within
+from fedkg.constraints.sliding import clamped, extreme, growth, until_within
 from fedkg.constraints.unknown import between
 
 Windows = NDArray[np.float64]
@@ -29,7 +30,7 @@ OnWindow = Callable[[Sequence[Tensor], tuple[int, int], Tensor | None], Tensor]
 """An operator on values [r, n, T] for one window; the last argument is the length of the traces, as in `Steps`."""
 
 Compute = Callable[[Sequence[Tensor], int, int, float], Tensor]
-"""A smooth operator on values [r, n, T] without unknowns, for the window first..last; the last argument stands beyond the trace."""
+"""An operator on values [r, n, T] that looks ahead, for the window first..last; the last argument stands beyond the trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +41,22 @@ class Truth:
         edge: beyond every number there is: what an unknown value may be at most, and an empty maximum at least (negative).
         zero_is_low: whether 0 is on the side of the negative numbers, as for what is missing, or of the positive, as for robustness.
         temperature: of the log-sum-exp in place of minimum and maximum; None for exact.
+        sound: whether minima and maxima are `norms`; these want `zero_is_low` and no temperature.
     """
 
     edge: float
     zero_is_low: bool = False
     temperature: float | None = None
+    sound: bool = False
 
     def unknown(self, dtype: torch.dtype) -> float:
-        """What stands for an unknown value: a number in exact operators, NaN in smooth ones."""
+        """What stands for an unknown value: a number in exact operators and norms, NaN in those by log-sum-exp."""
         if self.temperature is not None:
             return math.nan
         return between(dtype) if self.zero_is_low else -between(dtype)
 
     def beyond(self, window: tuple[int, int], steps: Steps, dtype: torch.dtype, *, lowest: bool) -> float:
-        """What stands beyond the trace in exact operators: nothing, or what is unknown."""
+        """What stands beyond the trace where a number stands for unknown values: nothing, or what is unknown."""
         if steps.clip or window[1] < 0:
             return self.edge if lowest else -self.edge
         return self.unknown(dtype)
@@ -69,25 +72,30 @@ def settle(low: Tensor, high: Tensor, truth: Truth) -> Tensor:
     return torch.where(low >= 0, low, torch.where(high < 0, high, math.nan))
 
 
-def picked(left: Tensor, right: Tensor, lowest: bool, temperature: float | None) -> Tensor:
-    """The smaller or the larger of two tensors, or the log-sum-exp bound of it."""
-    if temperature is None:
+def picked(left: Tensor, right: Tensor, lowest: bool, truth: Truth) -> Tensor:
+    """The smaller or the larger of two tensors, or what stands for it."""
+    if truth.sound:
+        return norm_of((left, right), truth.edge, lowest=lowest)
+    if truth.temperature is None:
         return torch.minimum(left, right) if lowest else torch.maximum(left, right)
-    scale = -temperature if lowest else temperature
+    scale = -truth.temperature if lowest else truth.temperature
     return scale * torch.logaddexp(left / scale, right / scale)
 
 
 def over_window(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor:
     """Minimum or maximum of values [R, B] over each step's window, [R, B]; unknown where an unknown step may still turn the verdict."""
 
-    def exact(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
+    def numbers(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
         beyond = truth.beyond(window, steps, values.dtype, lowest=lowest)
-        return extreme(_cut(parts[0], length, beyond), *window, beyond, lowest=lowest, past=past)
+        cut = _cut(parts[0], length, beyond)
+        if truth.sound:
+            return _turned(ahead, [cut], past, *window, beyond)
+        return extreme(cut, *window, beyond, lowest=lowest, past=past)
 
-    def smooth(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
-        return sliding(parts[0], first, last, beyond, lowest, truth.temperature)
+    def ahead(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
+        return sliding(parts[0], first, last, beyond, lowest, truth)
 
-    on = exact if truth.temperature is None else _both_ends(smooth, steps, truth, past=past, lowest=lowest)
+    on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
     return _by_window([values], windows, steps, on)
 
 
@@ -119,27 +127,19 @@ def until(
 
     `closed`: of left at t', too.
     """
-    soft = truth.temperature
 
-    def exact(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
+    def numbers(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
         beyond = truth.beyond(window, steps, left.dtype, lowest=lowest)
-        before, there = (_cut(part, length, beyond) for part in parts)
-        before, there = (before.flip(-1), there.flip(-1)) if past else (before, there)
-        there = picked(before, there, not lowest, None) if closed else there
-        found = until_within(before, there, *window, beyond, lowest=lowest)
-        return found.flip(-1) if past else found
+        return _turned(ahead, [_cut(part, length, beyond) for part in parts], past, *window, beyond)
 
-    def smooth(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
+    def ahead(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
         before, there = parts
-        found = _until_ever(before, there, closed, beyond, lowest, soft)
-        if last >= 0:
-            found = picked(found, sliding(there, 0, last - first, beyond, lowest, soft), not lowest, soft)
-        if first == 0:
-            return found
-        kept = sliding(before, 0, first - 1, beyond, not lowest, soft)
-        return picked(kept, sliding(found, first, first, beyond, lowest, soft), not lowest, soft)
+        there = picked(before, there, not lowest, truth) if closed else there
+        if truth.sound or truth.temperature is not None:
+            return _until_within(before, there, first, last, beyond, lowest, truth)
+        return until_within(before, there, first, last, beyond, lowest=lowest)
 
-    on = exact if soft is None else _both_ends(smooth, steps, truth, past=past, lowest=lowest)
+    on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
     return _by_window([left, right], windows, steps, on)
 
 
@@ -149,40 +149,49 @@ def at_first(values: Tensor, steps: Steps) -> Tensor:
     return laid[:, :, :1].expand(laid.shape).reshape(values.shape[0], steps.places)
 
 
-def sliding(values: Tensor, first: int, last: int, beyond: float, lowest: bool, temperature: float | None) -> Tensor:
+def sliding(values: Tensor, first: int, last: int, beyond: float, lowest: bool, truth: Truth) -> Tensor:
     """Minimum or maximum of values[t + first .. t + last] for each t (last -1: to the end), `beyond` standing after the last: [r, n, T].
 
     In about 2 log2(last - first) steps: blocks of 1, 2, 4, ... values, of which those in the binary digits of the width are taken.
     """
     steps = values.shape[-1]
-    first = min(first, steps)
-    last = max(first, steps - 1 if last < 0 else min(last, steps))
+    first, last = clamped(first, last, steps)
     blocks = torch.nn.functional.pad(values, (0, last), value=beyond)[..., first:]
-    width, size, start = last - first + 1, 1, 0
+    if truth.sound:
+        sums = _swept(weighed(blocks, truth.edge, lowest=lowest), last - first + 1, steps, torch.add)
+        return settled(sums, truth.edge, lowest=lowest)
+    return _swept(blocks, last - first + 1, steps, lambda left, right: picked(left, right, lowest, truth))
+
+
+def _swept(blocks: Tensor, width: int, steps: int, joined: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Blocks [..., T + width - 1] joined over each window of a width, no value twice: [..., T]."""
+    size, start = 1, 0
     result: Tensor | None = None
     while size <= width:
         if width & size:
             piece = blocks[..., start : start + steps]
-            result = piece if result is None else picked(result, piece, lowest, temperature)
+            result = piece if result is None else joined(result, piece)
             start += size
         if 2 * size <= width:
-            blocks = picked(blocks[..., :-size], blocks[..., size:], lowest, temperature)
+            blocks = joined(blocks[..., :-size], blocks[..., size:])
         size *= 2
     assert result is not None, "a window has at least one step"
     return result
 
 
-def _until_ever(left: Tensor, right: Tensor, closed: bool, beyond: float, lowest: bool, temperature: float | None) -> Tensor:
-    """Until with the window from now to the end of the trace, step by step from the end."""
-    after = torch.full_like(right[..., 0], beyond)
-    found: list[Tensor] = []
-    for here, there in zip(reversed(left.unbind(-1)), reversed(right.unbind(-1)), strict=True):
-        if closed:
-            after = picked(here, picked(there, after, lowest, temperature), not lowest, temperature)
-        else:
-            after = picked(there, picked(here, after, not lowest, temperature), lowest, temperature)
-        found.append(after)
-    return torch.stack(found[::-1], dim=-1) if found else right
+def _until_within(left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool, truth: Truth) -> Tensor:
+    """`until_within` with the minima and maxima of `truth`, by the same doubling."""
+    steps = right.shape[-1]
+    begin, end = clamped(first, last, steps)
+    base = kept, found = [torch.nn.functional.pad(side, (0, end), value=beyond) for side in (left, right)]
+    for width, doubles in growth(end - begin + 1):
+        (here, there), shift = ((kept, found), width) if doubles else (base, 1)
+        rest = kept.shape[-1] - shift
+        here, there = here[..., :rest], there[..., :rest]
+        found = picked(there, picked(here, found[..., shift:], not lowest, truth), lowest, truth)
+        kept = picked(here, kept[..., shift:], not lowest, truth)
+    found = found[..., begin : begin + steps]
+    return found if begin == 0 else picked(sliding(left, 0, begin - 1, beyond, not lowest, truth), found, not lowest, truth)
 
 
 def _by_window(parts: Sequence[Tensor], windows: Windows, steps: Steps, on: OnWindow) -> Tensor:
@@ -206,7 +215,7 @@ def _by_window(parts: Sequence[Tensor], windows: Windows, steps: Steps, on: OnWi
 
 
 def _both_ends(compute: Compute, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> OnWindow:
-    """A smooth operator with both ends of the interval, settled."""
+    """An operator by log-sum-exp with both ends of the interval, settled."""
     nothing = truth.edge if lowest else -truth.edge
 
     def on(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
@@ -214,11 +223,15 @@ def _both_ends(compute: Compute, steps: Steps, truth: Truth, *, past: bool, lowe
         for anything in (-truth.edge, truth.edge):
             beyond = nothing if steps.clip or window[1] < 0 else anything
             filled = [_cut(torch.where(torch.isnan(part), anything, part), length, beyond) for part in parts]
-            result = compute([part.flip(-1) for part in filled] if past else filled, *window, beyond)
-            ends.append(result.flip(-1) if past else result)
+            ends.append(_turned(compute, filled, past, *window, beyond))
         return settle(ends[0], ends[1], truth)
 
     return on
+
+
+def _turned(compute: Compute, parts: Sequence[Tensor], past: bool, first: int, last: int, beyond: float) -> Tensor:
+    """An operator that looks ahead, looking back where `past`."""
+    return compute([part.flip(-1) for part in parts], first, last, beyond).flip(-1) if past else compute(parts, first, last, beyond)
 
 
 def _cut(values: Tensor, length: Tensor | None, beyond: float) -> Tensor:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from fedkg.constraints.module import ConstraintModule
@@ -49,16 +48,8 @@ class ConstraintPenalty:
             return output.reshape(clients, runs, batch, *rest).transpose(0, 1).reshape(runs * clients * batch, *rest)
 
         keys = {name: codes.flatten() for name, codes in step.keys.items()}
-        report: ConstraintReport = self.rules(step.x.flatten(0, 1), answers, keys=keys).at_steps
-        missing = report.penalties.reshape(clients, -1, len(report.rule_index))
-        applies = report.counted.reshape(missing.shape).to(missing.dtype)
-        steps = missing.shape[1] // batch
-        share = missing.new_full((clients, batch), 1.0 / batch) if step.share is None else step.share.to(missing.dtype)
+        report: ConstraintReport = self.rules(step.x.flatten(0, 1), answers, keys=keys)
+        share = step.x.new_full((clients, batch), 1.0 / batch) if step.share is None else step.share
+        steps = step.x[0, 0].numel() // step.x.shape[-1]
         share = share if steps == 1 else share.repeat_interleave(steps, dim=1) / steps
-        weight = torch.cat([bank.weight for bank in self.rules.banks]).to(missing)
-        shape, rules = missing.new_zeros((clients, len(self.rules.rule_names))), report.rule_index
-        sums = shape.index_add(1, rules, torch.einsum("cb,cbr->cr", share, missing) * weight)
-        counts = shape.index_add(1, rules, torch.einsum("cb,cbr->cr", share, applies) * weight)
-        of_rule = shape[0].index_add(0, rules, weight)
-        total: Tensor = (sums * of_rule / torch.where(counts > 0, counts, 1.0)).sum(1)
-        return self.weight * total.to(step.x.dtype)
+        return self.weight * report.penalty_apart(share).to(step.x.dtype)

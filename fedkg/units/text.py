@@ -13,7 +13,7 @@ from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIX
 from fedkg.units.unit import RATE, Dimension, Unit, combine, power
 
 _EXPONENT = re.compile(r"^(.*?[^\d^-])\^?(-?\d+)$")
-_SPELLING = str.maketrans({"·": ".", "*": ".", "⋅": ".", "²": "2", "³": "3", "μ": "µ", "℃": "°C", "Ω": "Ω"})
+_SPELLING = str.maketrans({"·": ".", "*": ".", "⋅": ".", "⁻": "-", "¹": "1", "²": "2", "³": "3", "μ": "µ", "℃": "°C", "Ω": "Ω"})
 MAX_EXPONENT = 20
 """Higher powers of a unit are a slip."""
 _LONG = re.compile(r"[a-z][a-z_]{3,}")
@@ -34,10 +34,11 @@ class UnitProblem:
 def parse_unit(text: str) -> Unit | UnitProblem:
     """The unit that a text means.
 
-    ``.``, ``*`` and ``·`` multiply, ``/`` divides, a number after a unit is its power: ``N.m``, ``m^3/h``, ``m3/h``, ``1/min``, ``J/kg/K``.
+    ``.``, ``*`` and ``·`` multiply, ``/`` divides, a number after a unit is its power: ``N.m``, ``m^3/h``, ``m3/h``, ``m³·h⁻¹``,
+    ``m**3 / h``, ``1/min``, ``J/kg/K``.
     """
     plain = text.strip()
-    written = ALIASES.get(plain, plain).translate(_SPELLING)
+    written = re.sub(r"\s*/\s*", "/", ALIASES.get(plain, plain).replace("**", "^")).translate(_SPELLING)
     written = ALIASES.get(written, written)
     if written in DOUBTFUL:
         why, instead = DOUBTFUL[written]

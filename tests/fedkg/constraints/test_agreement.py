@@ -27,6 +27,7 @@ def readings(table: NDArray[np.float64], answers: NDArray[np.float64]) -> NDArra
             above = [i for i in range(row) if groups[i] == groups[row]]
             views[view, row] = table[above[-1]] if above else np.nan
     views[:, :, 4:] = np.where(np.isnan(views[:, :, CATEGORY : CATEGORY + 1]), np.nan, answers)
+    views[1, :, 4:] = np.where(np.isnan(views[1, :, 1:2]), np.nan, views[1, :, 4:])  # what is raised is not known
     return views
 
 

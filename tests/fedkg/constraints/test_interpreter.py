@@ -147,8 +147,8 @@ def test_class_sets(
 
 
 def test_categories() -> None:
-    assert verdict(CategoryIs(slot=0, param=0), [2.0], [2.0]) == ("satisfied", 1.0)
-    assert verdict(CategoryIs(slot=0, param=0), [1.0], [2.0]) == ("violated", -1.0)
+    assert verdict(CategoryIs(slot=0, param=0), [2.0], [2.0]) == ("satisfied", math.inf)
+    assert verdict(CategoryIs(slot=0, param=0), [1.0], [2.0]) == ("violated", -math.inf)
     assert verdict(CategoryIs(slot=0, param=0), [NAN], [2.0])[0] == "unknown"
 
 

@@ -12,6 +12,7 @@ from strategies import CONTRACT, X, Y, bank_of, guarded, pack_of
 from torch import nn
 
 from fedkg.constraints import ConstraintModule, ConstraintWarning, columns, logit, probability, scores
+from fedkg.constraints.scorer import Probe
 from fedkg.errors import LayoutError
 from fedkg.pack import (
     And,
@@ -270,6 +271,14 @@ def test_layouts_that_lack_what_rules_read_are_refused() -> None:
         ConstraintModule(monotone(), x=columns(["torque"]), y=Y)
 
 
+def test_a_model_may_have_outputs_that_no_rule_reads() -> None:
+    with_more = ConstraintModule(guarded(1.0), x=X, y=columns(["spare"]) + Y)
+    x, y = torch.randn(6, 4), torch.randn(6, 5)
+    keys = {"Type": torch.zeros(6, dtype=torch.int64)}
+    spare = torch.cat([torch.randn(6, 1), y], dim=1)
+    assert torch.equal(with_more(x, spare, keys=keys).robustness, ConstraintModule(guarded(1.0), x=X, y=Y)(x, y, keys=keys).robustness)
+
+
 def test_rows_before_by_tensor_or_from_above() -> None:
     rules = ConstraintModule(monotone(3), x=X, y=Y)
     x = torch.zeros(4, 4)
@@ -321,7 +330,7 @@ def between() -> Pack:
 
 
 @pytest.mark.parametrize("pack", [monotone(), between()])
-@pytest.mark.parametrize("semantics", ["exact", "smooth"])
+@pytest.mark.parametrize("semantics", ["exact", "smooth", "sound"])
 def test_many_models_at_once_under_vmap(pack: Pack, semantics: str) -> None:
     rules = ConstraintModule(pack, x=X, y=Y)
     models = [nn.Linear(4, 5) for _ in range(3)]
@@ -369,3 +378,17 @@ def test_categories_inside_formulas_are_unknown_without_a_value() -> None:
     x[:, 3] = torch.tensor([1.0, 0.0, float("nan")])
     report = rules(x, torch.zeros(3, 5))
     assert (report.satisfied[0].item(), report.violated[1].item(), report.unknown[2].item()) == (True, True, True)
+
+
+def test_a_model_is_not_asked_for_more_of_what_is_unknown() -> None:
+    grows = Compare(op="le", left=Slot(index=0, role="output"), right=Slot(index=1, role="output"), scale=0)
+    rules = ConstraintModule(pack_of([bank_of(grows, [1.0], [4, 4], views=[0, 1])]), x=X, y=Y)
+    x = torch.zeros(3, 4)
+    x[1, 1], x[2, 0] = float("nan"), float("nan")  # raised is column 1
+    model = lambda batch: torch.nan_to_num(batch[:, :1]).expand(len(batch), 5)  # noqa: E731
+    report = rules(x, model)
+    assert (report.satisfied[:, 0].tolist(), report.unknown[:, 0].tolist()) == ([True, False, True], [False, True, False])
+    probe = Probe(rules, x)
+    assert probe.score(model(probe.inputs)[None]).violation.tolist() == [[0.0]]
+    falling = torch.tensor([[1.0], [0.0]]).repeat_interleave(3, 0).expand(6, 5)[None]  # less on the raised rows
+    assert probe.score(falling).violation.tolist() == [[pytest.approx(2 / 3)]]

@@ -58,6 +58,13 @@ def test_a_forgotten_mean_and_std_is_noticed_with_spans_and_without(rows: int, s
         ConstraintModule(pack, x=columns(NAMES, mean=MEAN, std=STD))(raw)
 
 
+def test_who_is_sure_is_asked_nothing() -> None:
+    pack, z = rules_over(UNITS, SPANS), standard(64)
+    stopped = columns(NAMES, sure=True)
+    assert ConstraintModule(pack, x=stopped)(z).robustness.shape == (64, 1)
+    assert ConstraintModule(pack, x=columns(NAMES, mean=MEAN, std=STD, sure=True))(z * STD + MEAN).robustness.shape == (64, 1)
+
+
 def test_a_column_that_is_only_raised_is_judged() -> None:
     z, y = standard(64, 1), probability("failure")
     with pytest.raises(LayoutError, match=SHOWN):
@@ -103,6 +110,7 @@ def test_logits_announced_as_probabilities_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("answer", [-0.0005, 0.0, 1.0005, float("nan"), float("inf")])
+@pytest.mark.filterwarnings("ignore:.*are no finite number")
 def test_probabilities_may_be_rounded_or_unknown(answer: float) -> None:
     rules = ConstraintModule(raised_only(), x=columns(["wear"]), y=probability("failure"))
     rules(standard(32, 1) * 60.0 + 120.0, lambda z: torch.full((len(z),), answer))

@@ -168,7 +168,7 @@ def test_the_first_step_is_asked_from_every_step() -> None:
 
 def test_known_tells_a_missing_number_from_a_small_one() -> None:
     trace = np.array([[4.0], [math.nan], [9.0]])
-    assert trace_values(Known(slot=0), trace).robustness[0].tolist() == [1.0, -1.0, 1.0]
+    assert trace_values(Known(slot=0), trace).robustness[0].tolist() == [math.inf, -math.inf, math.inf]
     assert trace_values(over("always", Known(slot=0)), trace, [0, 1], end="clip").violated[0].tolist() == [True, True, False]
 
 

@@ -35,6 +35,7 @@ def readings(table: Float, answers: Float, traces: NDArray[np.int64]) -> Float:
             above = [i for i in range(row) if groups[i] == groups[row] and traces[i] == traces[row]]
             views[view, row] = table[above[-1]] if above else np.nan
     views[:, :, 4:] = np.where(np.isnan(views[:, :, CATEGORY : CATEGORY + 1]), np.nan, answers)
+    views[1, :, 4:] = np.where(np.isnan(views[1, :, 1:2]), np.nan, views[1, :, 4:])  # what is raised is not known
     return views
 
 

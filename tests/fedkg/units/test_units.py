@@ -12,7 +12,7 @@ import pytest
 
 from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
 from fedkg.units.text import UnitProblem, known_units, parse_unit
-from fedkg.units.unit import Unit, conversion, same_dimension, times
+from fedkg.units.unit import Unit, conversion, same_dimension, same_scale, times
 
 
 @cache
@@ -244,6 +244,11 @@ def test_what_pint_would_read_otherwise(text: str, trap: str) -> None:
 )
 def test_what_plants_write(text: str) -> None:
     assert unit(text).text == text
+
+
+@pytest.mark.parametrize("text", ["m^3/h", "m³/h", "m**3/h", "m³ / h", "m³·h⁻¹", "m3.h-1"])
+def test_a_unit_is_the_same_however_its_powers_are_written(text: str) -> None:
+    assert same_scale(unit(text), unit("m3/h"))
 
 
 def test_long_names_come_from_pint() -> None:

@@ -1,0 +1,70 @@
+"""Minima and maxima made smooth whose sign never lies: norms of what is violated, and of what is satisfied.
+
+Numbers say what is missing: positive where violated, up to 0 where satisfied, beyond reach where inputs alone decide. The maximum, what is
+missing of all parts together, becomes
+
+- ``sqrt(sum(m**2))`` over the parts that are violated, when one is: each has its share of the gradient;
+- ``-1 / sqrt(sum(1 / m**2))`` when all are satisfied: less than the narrowest of them has to spare, and never more than 0.
+
+The minimum is its mirror image. Both keep the sign of the exact extreme, are continuous, never rise as a part falls, agree however parts
+are put in brackets, and give no part a gradient above 1. Of n violated parts the maximum is between the exact one and sqrt(n) times it.
+
+They are generalised means (Mehdipour, Vasile and Belta 2019, "Arithmetic-geometric mean robustness"; Uzun, Elango, Garoche and Acikmese
+2024, "Optimization with temporal and logical specifications via generalized mean-based smooth robustness measures") of the powers 2 and -2,
+without the division by the number of parts: so a step that breaks a rule counts the same however long the window is, and two steps joined
+to a third are three steps. The arithmetic-geometric mean is not continuous where a part becomes satisfied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.unknown import between
+
+NEAR, FAR = 1e-10, 1e12
+"""Sizes, in scales, are not told apart closer than the one and beyond the other: their cubes and the inverse of those fit float32."""
+
+BEYOND, UNKNOWN = 1e34, 1e-34
+"""What a part adds to the sum of squares that inputs alone have decided, or that is unknown: above and below any sum of others."""
+
+
+def norm_of(parts: Sequence[Tensor], edge: float, *, lowest: bool) -> Tensor:
+    """The smooth maximum of what is missing (`lowest`: minimum) of some parts, broadcast to each other."""
+    if len(parts) == 1:
+        return parts[0]
+    sums = weighed(parts[0], edge, lowest=lowest)
+    for part in parts[1:]:
+        sums = sums + weighed(part, edge, lowest=lowest)
+    return settled(sums, edge, lowest=lowest)
+
+
+def weighed(missing: Tensor, edge: float, *, lowest: bool) -> Tensor:
+    """What each number adds to the two sums of a norm: [2, ...]. Sums of nothing are zeros.
+
+    The first sum is of squares of the parts that decide alone (a maximum's violated ones), the second of inverse squares of the others.
+
+    Args:
+        missing: `between` where unknown. edge: beyond every number there is; half of it is out of reach.
+    """
+    violated, satisfied = missing > between(missing.dtype), missing <= 0
+    alone, others = (satisfied, violated) if lowest else (violated, satisfied)
+    size = -missing if lowest else missing
+    decided = size.detach().abs() >= edge / 2
+    strong, inverse = size.clamp(0.0, FAR) + NEAR, 1.0 / ((-size).clamp(0.0, FAR) + NEAR)
+    squares = torch.where(alone, torch.where(decided, BEYOND, strong * strong), torch.where(others, 0.0, UNKNOWN))
+    return torch.stack([squares, torch.where(others & ~decided, inverse * inverse, 0.0)])
+
+
+def settled(sums: Tensor, edge: float, *, lowest: bool) -> Tensor:
+    """The norm whose sums these are, [...]; out of reach where every part is, `between` where unknown parts leave the verdict open."""
+    squares, inverse = sums
+    sign = -1.0 if lowest else 1.0
+    known, reached = squares > NEAR**2 / 2, squares < BEYOND / 2
+    strong = torch.where(known & reached, squares, 1.0).sqrt()
+    weak = torch.where(inverse > 0, inverse, 1.0).rsqrt()
+    result = torch.where(inverse > 0, -sign * weak, -sign * edge)
+    result = torch.where(squares > 0, between(sums.dtype), result)
+    return torch.where(known, torch.where(reached, sign * strong, sign * edge), result)

@@ -1,0 +1,5 @@
+"""Rules on inputs that stay the same while models change: all that reads inputs alone is evaluated once."""
+
+from fedkg.constraints.specialised.specialised import Counts, Specialised
+
+__all__ = ["Counts", "Specialised"]

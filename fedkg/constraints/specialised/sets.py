@@ -1,0 +1,215 @@
+"""Which of many clients violate a row, as thresholds on what they answer.
+
+On fixed inputs a comparison that rises or falls with one predicted number is decided by that number's place beside one threshold, for
+each row and each sample.
+
+Letters: R rows of a bank, P samples (rows, or steps of windows), U distinct predicted numbers ("cores") of a bank, K clients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.evaluation import evaluate, evaluate_term
+from fedkg.constraints.given import Given
+from fedkg.constraints.reading import Reading
+from fedkg.constraints.specialised.clients import Clients, Fixed, Join, Reach, joined, settled
+from fedkg.constraints.specialised.folding import Folded
+from fedkg.constraints.specialised.turning import turning_points
+from fedkg.constraints.structure import largest
+from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term
+from fedkg.pack.walk import everywhere, reads_output, used_slots
+
+SHARED = 4
+"""A number computed from predictions is a core where at least so many rows share it on average; else rows are evaluated as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Derived:
+    """Numbers computed from predictions: a term, or the robustness of a formula, of some rows [U] of a bank."""
+
+    folded: Folded
+    node: Term | Compare | ClassIn
+    rows: Tensor
+
+    def values(self, outputs: Tensor) -> Tensor:
+        """[U, P, K] of outputs [N', P, K]."""
+        bank, used = self.folded.bank, used_slots(self.node) if isinstance(self.node, Compare | ClassIn) else _slots(self.node)
+        numbers = ((bank.inputs, bank.input_index, self.folded.numbers[:, :, None]), (bank.outputs, bank.output_index, outputs))
+        slots = {
+            slot: whole.index_select(0, index[self.rows]).expand(-1, *outputs.shape[1:]).flatten(1)
+            for names, where, whole in numbers
+            for slot, index in zip(names, where, strict=True)
+            if slot in used
+        }
+        reading = Reading(slots=slots, params=bank.params[:, self.rows].to(outputs.dtype), careful=False)
+        value = evaluate(self.node, reading) if isinstance(self.node, Compare | ClassIn) else evaluate_term(self.node, reading)
+        return value.expand(self.rows.shape[0], -1).view(-1, *outputs.shape[1:])
+
+
+class Sets:
+    """The sets of clients for the formulas of one bank.
+
+    Args:
+        known: bool [N', P], which output numbers are known whatever a model answers.
+        first: the number of cores that there are already, the N' output numbers first.
+
+    Attributes:
+        derived: the cores that it adds.
+    """
+
+    def __init__(self, folded: Folded, known: Tensor, first: int) -> None:
+        self.derived: list[Derived] = []
+        self._folded, self._known, self._first = folded, known, first
+        self._limit = folded.bank.quick
+
+    def of(self, formula: Formula, positive: bool, *, satisfied: bool) -> Clients | None:
+        """Those for whom a formula (or, unless `positive`, its negation) is satisfied, or violated; None where that is no such set."""
+        match formula:
+            case Given():
+                bank = self._folded.bank
+                value = self._folded.numbers.index_select(0, bank.input_index[bank.inputs.index(formula.slot)])
+                return Fixed(mask=value >= 0 if satisfied else value < 0)
+            case Not():
+                return self.of(formula.arg, not positive, satisfied=satisfied)
+            case And() | Or():
+                parts = [self.of(arg, positive, satisfied=satisfied) for arg in formula.args]
+                return _join(parts, (isinstance(formula, And) == positive) == satisfied)
+            case Implies():
+                pairs = ((formula.antecedent, not positive), (formula.consequent, positive))
+                return _join([self.of(part, sign, satisfied=satisfied) for part, sign in pairs], positive != satisfied)
+            case Compare():
+                return self._compared(formula, positive, satisfied)
+            case ClassIn():
+                return self._signed(formula, positive, satisfied)
+            case CategoryIs() | Known() | AtLeast() | Temporal() | Until() | Initially():
+                return None
+        assert_never(formula)
+
+    def _compared(self, atom: Compare, positive: bool, satisfied: bool) -> Clients | None:
+        """Of a comparison that rises or falls with one term over predictions: a threshold on that term."""
+        sides = [name for name in ("left", "right") if reads_output(getattr(atom, name))]
+        if atom.op not in ("le", "lt") or len(sides) != 1 or (atom.tolerance is not None and reads_output(atom.tolerance)):
+            return self._signed(atom, positive, satisfied)
+        bank = self._folded.bank
+        place = Slot(index=max((-1, *bank.inputs, *bank.outputs)) + 1, role="output")
+        core, side = _replaced(getattr(atom, sides[0]), place)
+        rest = atom.model_copy(update={sides[0]: side})
+        ids = self._core(core, rest)
+        used = [bank.inputs.index(slot) for slot in used_slots(rest) if slot in bank.inputs]
+        numbers = self._folded.numbers[bank.input_index[used].flatten()]
+        if ids is None or not bool((torch.nan_to_num(numbers, nan=0.0).abs() <= self._limit).all()):
+            return None
+        width = self._known.shape[1] if used else 1
+        bound = largest(Compare(op="le", left=core, right=core, scale=atom.scale), self._limit, _bounds(self._folded))
+        parts = []
+        for rows in bank.chunks(width):
+            verdict = self._verdict(rest, place.index, rows, positive, satisfied)
+            parts.append(turning_points(verdict, numbers.new_full((rows.stop - rows.start, width), -bound)))
+        threshold, above = (torch.cat([part[i] for part in parts]) for i in (0, 1))
+        return self._where_known(atom, _directed(ids, threshold, above))
+
+    def _signed(self, atom: Compare | ClassIn, positive: bool, satisfied: bool) -> Clients | None:
+        """Of any atom that many rows share: the sign of its robustness."""
+        ids = self._core(atom, atom)
+        if ids is None:
+            return None
+        zero = self._folded.numbers.new_zeros((self._folded.bank.rows, 1))
+        down = torch.full_like(ids, satisfied != positive, dtype=torch.bool)
+        return self._where_known(atom, Reach(core=ids, down=down, threshold=zero))
+
+    def _where_known(self, atom: Compare | ClassIn, clients: Reach | Join) -> Clients:
+        """Nobody where a number that the atom reads is unknown to all: no row before it, say."""
+        bank, used = self._folded.bank, used_slots(atom)
+        known = self._known[bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]]].all(dim=0)
+        numbers = self._folded.numbers[bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]]]
+        known = known & ~torch.isnan(numbers).any(dim=0)
+        return clients if bool(known.all()) else settled(clients, ~known, everybody=False)
+
+    def _core(self, core: Term | Compare | ClassIn, atom: Compare | ClassIn) -> Tensor | None:
+        """The number of the core for each row, int64 [R]; None where too few rows share it, or it may be unknown."""
+        bank = self._folded.bank
+        if bank.members or self._limit < 0:
+            return None
+        if isinstance(core, Slot):
+            return bank.output_index[bank.outputs.index(core.index)]
+        used = used_slots(core) if isinstance(core, Compare | ClassIn) else _slots(core)
+        key = torch.cat(
+            [
+                bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]].double(),
+                bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]].double(),
+                bank.params[sorted(_numbers_of(core)), :, 0],
+            ]
+        )
+        _, member, sizes = torch.unique(key, dim=1, return_inverse=True, return_counts=True)
+        if sizes.shape[0] * SHARED > bank.rows and sizes.shape[0] > 1:
+            return None
+        rows = torch.argsort(member, stable=True)[torch.cumsum(sizes, 0) - sizes]
+        before = sum(int(one.rows.shape[0]) for one in self.derived)
+        self.derived.append(Derived(folded=self._folded, node=core, rows=rows))
+        ids: Tensor = member + self._first + before
+        return ids
+
+    def _verdict(self, atom: Compare, place: int, rows: slice, positive: bool, satisfied: bool) -> Callable[[Tensor], Tensor]:
+        """Whether rows of the bank are satisfied (or violated), bool, for values of the core in slot `place`."""
+        folded = self._folded
+        reading = folded.bank.reading(rows, folded.numbers, folded.numbers.new_zeros((self._known.shape[0], 1)), careful=True)
+
+        def verdict(core: Tensor) -> Tensor:
+            own = Reading(slots={**reading.slots, place: core}, params=reading.params)
+            value = evaluate(atom, own, positive=positive)
+            return (value >= 0 if satisfied else value < 0).expand(core.shape)
+
+        return verdict
+
+
+def _join(parts: Sequence[Clients | None], every: bool) -> Clients | None:
+    found = [part for part in parts if part is not None]
+    return joined(found, every) if len(found) == len(parts) else None
+
+
+def _directed(core: Tensor, threshold: Tensor, above: Tensor) -> Reach | Join:
+    """Those whose number reaches a threshold where `above`, else those below it; all of them, or none, where it is -inf."""
+    fixed = torch.isinf(threshold)
+    falls = (~above & ~fixed).any(dim=1)
+    up = Reach(core=core, down=torch.zeros_like(falls), threshold=torch.where(above, threshold, math.inf))
+    end = torch.where(above, math.inf, -math.inf)
+    down = Reach(core=core, down=torch.ones_like(falls), threshold=torch.where(above | fixed, end, threshold))
+    if bool((falls & (above & ~fixed).any(dim=1)).any()):
+        return Join(parts=(up, replace(down, threshold=torch.where(above, -math.inf, down.threshold))), every=False)
+    return Reach(core=core, down=falls, threshold=torch.where(falls[:, None], down.threshold, up.threshold))
+
+
+def _bounds(folded: Folded) -> dict[int, float]:
+    return {i: float(abs(row).max(initial=0.0)) for i, row in enumerate(folded.bank.numbers)}
+
+
+def _slots(term: Term) -> set[int]:
+    """The slots that a term reads; it has no members and no conditions."""
+    return {part.index for _, part in everywhere(term) if isinstance(part, Slot)}
+
+
+def _numbers_of(core: Term | Compare | ClassIn) -> set[int]:
+    """The parameters whose value matters: a scale does not."""
+    return {part.index for _, part in everywhere(core) if isinstance(part, Param)}
+
+
+def _replaced(term: Term, place: Slot) -> tuple[Term, Term]:
+    """The smallest term over all predictions of a term that rises or falls with it, and the term with a slot in its place."""
+    match term:
+        case Negate():
+            core, rest = _replaced(term.arg, place)
+            return core, term.model_copy(update={"arg": rest})
+        case Sum() | Product() | Call(function="min" | "max"):
+            reading = [i for i, arg in enumerate(term.args) if reads_output(arg)]
+            if len(reading) == 1:
+                core, rest = _replaced(term.args[reading[0]], place)
+                return core, term.model_copy(update={"args": (*term.args[: reading[0]], rest, *term.args[reading[0] + 1 :])})
+    return term, place

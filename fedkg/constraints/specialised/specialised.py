@@ -1,0 +1,122 @@
+"""The rules on inputs that stay the same while models change: a server's probe set, a test set that every model of a search is judged on.
+
+Letters: B rows (or windows) of the inputs, T steps of a window, P samples (B, or B * T), F features, V runs of the model, H outputs, K
+clients (models), R constraints of the pack (banks in pack order), N and N' input and output numbers read per sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.answers import shaped
+from fedkg.constraints.batch import Batch
+from fedkg.constraints.numbers import computing_dtype, output_numbers
+from fedkg.constraints.report import ConstraintReport
+from fedkg.constraints.specialised.banks import SpecialBanks
+from fedkg.constraints.specialised.counting import LANES
+from fedkg.constraints.views import model_inputs
+from fedkg.errors import LayoutError
+
+if TYPE_CHECKING:
+    from fedkg.constraints.module import ConstraintModule
+
+CLIENTS = 256
+"""Clients that are counted at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Counts:
+    """How often the rules fire and are violated for K models.
+
+    Attributes:
+        violated: int64 [K, R], rows (or windows) that violate each constraint. fired: int64 [K, R], those on which it applies and, for a
+            constraint of the form if-then, its antecedent holds.
+    """
+
+    violated: Tensor
+    fired: Tensor
+
+
+class Specialised:
+    """What a module says on one batch, with all that reads inputs alone evaluated beforehand. `ConstraintModule.specialise` makes it.
+
+    The verdicts are those of the module, to the last bit. What is evaluated beforehand takes a number per sample and folded part of a
+    constraint. Gradients go to the answers.
+    """
+
+    def __init__(self, module: ConstraintModule, batch: Batch) -> None:
+        self._module, self._batch = module, batch
+        self._banks: dict[torch.dtype, SpecialBanks] = {}
+        self._base = self._special(computing_dtype(batch.x)).of
+
+    @property
+    def inputs(self) -> Tensor:
+        """The V batches on which each model must run, [V, B, F] or for windows [V, B, T, F]."""
+        runs = model_inputs(self._module.plan, self._batch.x, self._batch.before)
+        return runs.reshape(runs.shape[0], *self._batch.shape, runs.shape[2])
+
+    @property
+    def inactive(self) -> Mapping[str, str]:
+        """Rules with constraints that cannot be evaluated on what was given, and why."""
+        return self._base.inactive
+
+    @property
+    def expressed(self) -> Tensor:
+        """Bool [R]: constraints that are counted by thresholds; the others are evaluated for each model, on what is folded."""
+        return self._special(self._base.inputs.dtype).expressed
+
+    def __call__(self, y: Tensor) -> ConstraintReport:
+        """The report on one model's answers, laid out as in `ConstraintModule.forward`."""
+        plan = self._module.plan
+        answers = shaped(plan, y, self._batch.shape, len(plan.runs))
+        self._module.check_answers(answers)
+        special = self._special(computing_dtype(self._batch.x, answers))
+        outputs = output_numbers(plan, self._module.wires, answers, self._batch.has, special.of.inputs.dtype)
+        banks, inputs = special.joined
+        return ConstraintReport(replace(special.of, banks=banks, inputs=inputs, outputs=outputs, answers=answers[0]))
+
+    def counts(self, y: Tensor, *, unanswered: Literal["unknown", "violated"] = "unknown") -> Counts:
+        """How often each constraint is violated by each of K models.
+
+        Args:
+            y: the answers of each, laid out as in `ConstraintModule.forward`, one after the other: [K, B, H], [K, B] for one output,
+                [K, V, B, H] where rules compare answers.
+            unanswered: what to do where a verdict is unknown and an answer to the sample is no finite number.
+
+        Raises:
+            LayoutError: answers of another shape.
+        """
+        plan, shape = self._module.plan, self._batch.shape
+        if y.ndim < 2:
+            raise LayoutError("answers of many models have one more dimension than those of one", received=f"shape {list(y.shape)}")
+        first = shaped(plan, y[0] if y.shape[0] else y.new_zeros(y.shape[1:]), shape, len(plan.runs))
+        answers = y.reshape(y.shape[0], *first.shape)
+        self._module.check_answers(first)
+        special = self._special(computing_dtype(self._batch.x, answers))
+        with torch.no_grad():
+            parts = [self._counted(special, answers[at : at + CLIENTS], unanswered) for at in range(0, max(1, y.shape[0]), CLIENTS)]
+        return Counts(violated=torch.cat([part.violated for part in parts]), fired=torch.cat([part.fired for part in parts]))
+
+    def _counted(self, special: SpecialBanks, answers: Tensor, unanswered: str) -> Counts:
+        """Of answers [k, V, P, H]; clients of zeros fill the lanes."""
+        clients, runs, samples, entries = answers.shape
+        lanes = clients + -clients % LANES
+        laid = torch.nn.functional.pad(answers.permute(1, 2, 3, 0), (0, lanes - clients)).transpose(2, 3)
+        has = {view: known.repeat_interleave(lanes) for view, known in self._batch.has.items()}
+        laid = laid.reshape(runs, samples * lanes, entries)
+        outputs = output_numbers(self._module.plan, self._module.wires, laid, has, special.of.inputs.dtype)
+        broken = ~torch.isfinite(answers).all(dim=3).all(dim=1).T if unanswered == "violated" else None
+        violated, fired = special.counts(outputs.reshape(outputs.shape[0], samples, lanes), clients, broken)
+        return Counts(violated=violated, fired=fired)
+
+    def _special(self, dtype: torch.dtype) -> SpecialBanks:
+        if dtype not in self._banks:
+            module = self._module
+            nothing = self._batch.x.new_zeros((len(module.plan.runs), self._batch.x.shape[0], len(module.plan.y)))
+            self._banks[dtype] = SpecialBanks(module.evaluated(self._batch, nothing, dtype))
+        return self._banks[dtype]
