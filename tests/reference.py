@@ -130,10 +130,10 @@ def _atom(node: Formula, owner: Owner, trace: Trace, t: int) -> Verdict:
 def _margin(node: Formula, owner: Owner, trace: Trace, t: int) -> tuple[float, bool]:
     match node:
         case Known():
-            return (-1.0 if math.isnan(_slot(node.slot, owner, trace, t)) else 1.0), False
+            return (-math.inf if math.isnan(_slot(node.slot, owner, trace, t)) else math.inf), False
         case CategoryIs():
             code = _slot(node.slot, owner, trace, t)
-            return (math.nan if math.isnan(code) else 1.0 if code == owner.params[node.param] else -1.0), False
+            return (math.nan if math.isnan(code) else math.inf if code == owner.params[node.param] else -math.inf), False
         case ClassIn():
             inside = [_slot(i, owner, trace, t) for i in node.inside]
             outside = [_slot(i, owner, trace, t) for i in node.outside]
