@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import fedkg
-from fedkg.constraints.stl import trace_values
+from fedkg.constraints.meaning.stl import trace_values
 from fedkg.pack import Bank
 from fedkg.teacher import Teacher, milp
 from fedkg.teacher.literals import Literals

@@ -29,8 +29,8 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
-from fedkg.constraints.evaluation import evaluate
-from fedkg.constraints.reading import Reading, Steps
+from fedkg.constraints.engine.evaluation import evaluate
+from fedkg.constraints.engine.reading import Reading, Steps
 from fedkg.pack import (
     SECTIONS,
     And,

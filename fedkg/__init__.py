@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedkg.authoring import CompileError, RuleWarning, compile  # noqa: A004  the public name, fixed
-    from fedkg.constraints.layout import columns, logit, probability, scores
+    from fedkg.constraints.binding.layout import columns, logit, probability, scores
     from fedkg.constraints.module import ConstraintModule
     from fedkg.errors import FedkgError
     from fedkg.evaluation import evaluate
@@ -52,16 +52,16 @@ _HOMES = {
     "PredictionKnowledge": ("fedkg.knowledge.models", "PredictionKnowledge"),
     "RangeKnowledge": ("fedkg.knowledge.models", "RangeKnowledge"),
     "RuleWarning": ("fedkg.authoring", "RuleWarning"),
-    "columns": ("fedkg.constraints.layout", "columns"),
+    "columns": ("fedkg.constraints.binding.layout", "columns"),
     "compile": ("fedkg.authoring", "compile"),
     "evaluate": ("fedkg.evaluation", "evaluate"),
     "inject": ("fedkg.knowledge.inject", "inject"),
     "load": ("fedkg.pack", "load"),
-    "logit": ("fedkg.constraints.layout", "logit"),
-    "probability": ("fedkg.constraints.layout", "probability"),
+    "logit": ("fedkg.constraints.binding.layout", "logit"),
+    "probability": ("fedkg.constraints.binding.layout", "probability"),
     "read_table": ("fedkg.tables", "read_table"),
     "run": ("fedkg.jobs", "run_job"),
-    "scores": ("fedkg.constraints.layout", "scores"),
+    "scores": ("fedkg.constraints.binding.layout", "scores"),
 }
 """Where each public name lives: (module, name there)."""
 

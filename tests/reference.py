@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedkg.constraints.powers import is_multiplication, multiplied
+from fedkg.constraints.meaning.powers import is_multiplication, multiplied
 from fedkg.pack import (
     And,
     AtLeast,

@@ -75,7 +75,7 @@ BREACHES = {
     "the runtime imports the compiler": ("fedkg/pack/bank.py", "from fedkg_compiler import syntax\n"),
     "a command reaches past the composition root": ("fedkg/cli/check.py", "from fedkg_compiler import syntax\n"),
     "the compiler imports the trainer": ("compiler/fedkg_compiler/resources.py", "from fedkg import federated\n"),
-    "the interpreter imports torch": ("fedkg/constraints/interpreter.py", "import torch\n"),
+    "the interpreter imports torch": ("fedkg/constraints/meaning/interpreter.py", "import torch\n"),
 }
 
 

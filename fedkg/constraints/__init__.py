@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fedkg.constraints.interpreter import BankValues, evaluate_bank
-from fedkg.constraints.layout import InputLayout, OutputLayout, columns, logit, probability, scores
-from fedkg.constraints.stl import trace_robustness, trace_satisfaction, trace_values
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.binding.layout import InputLayout, OutputLayout, columns, logit, probability, scores
+from fedkg.constraints.meaning.interpreter import BankValues, evaluate_bank
+from fedkg.constraints.meaning.stl import trace_robustness, trace_satisfaction, trace_values
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.errors import MissingExtra
 
 if TYPE_CHECKING:

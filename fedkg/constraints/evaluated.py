@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.banks import CHUNK, BankTensors, largest_number
-from fedkg.constraints.evaluation import evaluate, evaluate_implication, reported
-from fedkg.constraints.hoist import Extreme, with_extremes
-from fedkg.constraints.penalty import HINGE, PenaltyForm, penalties
-from fedkg.constraints.reading import Reading
+from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
+from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
+from fedkg.constraints.engine.hoist import Extreme, with_extremes
+from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.traces import Lined, Traces, line_up
 from fedkg.constraints.selection import Pairs, Selection, Selector, runs
-from fedkg.constraints.traces import Lined, Traces, line_up
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 

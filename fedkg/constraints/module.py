@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from fedkg.constraints.answers import Model, ask, shaped
-from fedkg.constraints.banks import BankTensors, bank_tensors, chunk_of
-from fedkg.constraints.batch import Batch, read_batch
+from fedkg.constraints.binding.answers import Model, ask, shaped
+from fedkg.constraints.binding.batch import Batch, read_batch
+from fedkg.constraints.binding.horizon import check_horizons, horizons
+from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
+from fedkg.constraints.binding.numbers import computing_dtype, input_numbers, output_numbers, wiring
+from fedkg.constraints.binding.plan import Plan, make_plan
+from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
+from fedkg.constraints.binding.views import Keys, Previous, codes_of, flat_keys, key_codes, model_inputs, why_inactive
+from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
+from fedkg.constraints.engine.hoist import hoist
+from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.evaluated import Evaluated
-from fedkg.constraints.hoist import hoist
-from fedkg.constraints.horizon import check_horizons, horizons
-from fedkg.constraints.layout import AnyLayout, InputLayout, outputs_of
-from fedkg.constraints.numbers import computing_dtype, input_numbers, output_numbers, wiring
-from fedkg.constraints.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
-from fedkg.constraints.plan import Plan, make_plan
-from fedkg.constraints.plausible import check_probabilities, check_units, not_finite
-from fedkg.constraints.projection import Bounds, find_bounds, project
+from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.uncompiled import uncompiled
-from fedkg.constraints.views import Keys, Previous, codes_of, flat_keys, key_codes, model_inputs, why_inactive
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
-from fedkg.constraints.views import Keys, Previous
 from fedkg.errors import LayoutError
 
 

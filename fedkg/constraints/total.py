@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fedkg.constraints.banks import BankTensors
+from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
-from fedkg.constraints.penalty import late_scale
 from fedkg.constraints.uncompiled import uncompiled
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import BankValues
+from fedkg.constraints.meaning.interpreter import BankValues
 from fedkg.evaluation.entities import EntityTally
 from fedkg.evaluation.readings import Readings
 from fedkg.evaluation.tally import Tally

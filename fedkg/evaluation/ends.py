@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import BankValues, evaluate_bank
-from fedkg.constraints.stl import Reach, reach
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.interpreter import BankValues, evaluate_bank
+from fedkg.constraints.meaning.stl import Reach, reach
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.pack import Bank, DataContract, is_temporal
 from fedkg.pack.text import duration_text
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import BankValues
+from fedkg.constraints.meaning.interpreter import BankValues
 from fedkg.pack import Bank, Pack
 
 MOST = 100

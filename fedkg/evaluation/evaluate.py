@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import evaluate_bank
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.interpreter import evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.evaluation.cases import Cases
 from fedkg.evaluation.codes import some
 from fedkg.evaluation.ends import Ends

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedkg.constraints.interpreter import evaluate_bank
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.interpreter import evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.evaluation.readings import Readings
 from fedkg.evaluation.reads import reads
 from fedkg.evaluation.tally import least_margin

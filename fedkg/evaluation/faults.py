@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import evaluate_bank
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.interpreter import evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.evaluation.readings import Readings
 from fedkg.evaluation.tally import least_margin
 from fedkg.pack import Bank, Temporal, is_temporal

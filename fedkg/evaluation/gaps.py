@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.evaluation.reads import reads
 from fedkg.pack import Bank, DataContract, is_temporal
 from fedkg.tables import Table

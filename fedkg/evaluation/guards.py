@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import BankValues, evaluate_bank
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.interpreter import BankValues, evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.pack import Bank, CategoryIs, Column, Formula, Implies, Known, atoms, used_slots
 
 

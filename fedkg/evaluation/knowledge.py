@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.evaluation.codes import class_places, foreign_classes
 from fedkg.evaluation.readings import Readings
 from fedkg.evaluation.reads import reads

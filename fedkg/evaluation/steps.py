@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation.reads import reads
 from fedkg.pack import Bank, DataContract, is_temporal

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import BankValues
+from fedkg.constraints.meaning.interpreter import BankValues
 from fedkg.pack import Bank
 
 

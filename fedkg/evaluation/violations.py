@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation.readings import Readings, table_values
 from fedkg.evaluation.steps import table_timing
 from fedkg.pack import Bank, Compare, Known, Pack, Param, Slot, is_temporal

@@ -10,7 +10,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation.guards import asks_number
 from fedkg.pack import (
     And,

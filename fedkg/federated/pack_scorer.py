@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.scorer import Probe
-from fedkg.constraints.views import Keys, Previous
 from fedkg.federated.scoring import ProbeScores, ScoredRows
 from fedkg.models.model import Model, Params
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, logit
-from fedkg.constraints.structure import reads_output
+from fedkg.constraints.engine.structure import reads_output
 from fedkg.data import Frame
 from fedkg.evaluation import evaluate, table_values
 from fedkg.evaluation.steps import table_timing

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.knowledge.conditions import Float
 from fedkg.knowledge.predictions import predictions
 from fedkg.knowledge.ranges import allowed_classes, allowed_interval

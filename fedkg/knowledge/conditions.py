@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import evaluate_bank
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.interpreter import evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.pack import Bank, Compare, Pack, Param, Term
 from fedkg.pack.knowledge import Clause, Network
 

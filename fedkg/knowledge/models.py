@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedkg.constraints.layout import InputLayout
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.binding.plausible import check_units
+from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
-from fedkg.constraints.plausible import check_units
-from fedkg.constraints.views import Keys, Previous
 from fedkg.errors import KnowledgeError
 from fedkg.knowledge.bins import bin_of, edges, mask_of
 from fedkg.knowledge.conditions import Float, Held, margin

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.knowledge.conditions import Bool, Conditions, Float, OnValues
 from fedkg.knowledge.network import answers
 from fedkg.pack import Pack

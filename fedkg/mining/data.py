@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.constraints.layout import InputLayout
-from fedkg.constraints.stl import Reach
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.meaning.stl import Reach
 from fedkg.errors import HorizonError, LayoutError
 from fedkg.pack import Bank, Pack
 

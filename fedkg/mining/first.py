@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedkg.constraints.sliding import extreme
-from fedkg.constraints.stl import window_at
+from fedkg.constraints.engine.sliding import extreme
+from fedkg.constraints.meaning.stl import window_at
 from fedkg.errors import KnowledgeError
 from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedkg.constraints.evaluation import compare_margin, evaluate
-from fedkg.constraints.reading import Reading
+from fedkg.constraints.engine.evaluation import compare_margin, evaluate
+from fedkg.constraints.engine.reading import Reading
 from fedkg.mining.first import Atom, Leaf
 from fedkg.pack.formulas import Compare, Formula
 from fedkg.pack.linear import linear_in_param, reads_param

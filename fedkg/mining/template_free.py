@@ -17,7 +17,7 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from fedkg.constraints.layout import InputLayout
+from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import HorizonError, KnowledgeError
 from fedkg.mining.data import channels
 from fedkg.mining.mined import Mined

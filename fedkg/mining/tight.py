@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.evaluation import reported
-from fedkg.constraints.layout import InputLayout
-from fedkg.constraints.reading import Reading
-from fedkg.constraints.stl import Reach, reach
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.engine.evaluation import reported
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
 from fedkg.mining.data import Channels, channels, check_horizon
 from fedkg.mining.first import Leaf, Steps, at_first

@@ -13,11 +13,11 @@ import math
 import torch
 from torch import Tensor
 
-from fedkg.constraints.compound import steps_of, windows_of
-from fedkg.constraints.evaluation import compare_margin, evaluate
-from fedkg.constraints.layout import InputLayout
-from fedkg.constraints.reading import Reading, Steps
-from fedkg.constraints.windows import ROBUSTNESS, over_window, until
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.engine.compound import steps_of, windows_of
+from fedkg.constraints.engine.evaluation import compare_margin, evaluate
+from fedkg.constraints.engine.reading import Reading, Steps
+from fedkg.constraints.engine.windows import ROBUSTNESS, over_window, until
 from fedkg.errors import KnowledgeError
 from fedkg.mining.data import channels
 from fedkg.pack import Pack

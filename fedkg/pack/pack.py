@@ -15,7 +15,7 @@ from fedkg.pack.manifest import Manifest
 from fedkg.packed import Counts
 
 if TYPE_CHECKING:
-    from fedkg.constraints.layout import InputLayout, OutputLayout
+    from fedkg.constraints.binding.layout import InputLayout, OutputLayout
     from fedkg.constraints.module import ConstraintModule
 
 

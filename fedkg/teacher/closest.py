@@ -17,7 +17,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from fedkg.constraints.numbers import computing_dtype
+from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.errors import SetError
 from fedkg.pack import Bank, walk
 from fedkg.pack.formulas import Temporal, Until

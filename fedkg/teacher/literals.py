@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from fedkg.constraints.evaluation import compare_margin
-from fedkg.constraints.reading import Reading
+from fedkg.constraints.engine.evaluation import compare_margin
+from fedkg.constraints.engine.reading import Reading
 from fedkg.errors import SetError
 from fedkg.pack.formulas import Compare
 from fedkg.pack.linear import linear_in_slots

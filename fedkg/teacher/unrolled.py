@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fedkg.constraints.stl import reach, window_at
+from fedkg.constraints.meaning.stl import reach, window_at
 from fedkg.errors import HorizonError, SetError
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.teacher.expressions import FALSE, TRUE, Expressions

@@ -52,7 +52,7 @@ class Witness:
         return -min([0, *(reading.step for reading in self.readings)])
 
     def matrix(self, contract: DataContract) -> NDArray[np.float64]:
-        """The values as float64 [V, B, C] for `fedkg.constraints.interpreter.evaluate_bank`; B is one step, or all from first to last."""
+        """The values as float64 [V, B, C] as `evaluate_bank` takes them; B is one step, or all from first to last."""
         steps = [0, *(reading.step for reading in self.readings)]
         first = min(steps)
         values = np.full((len(contract.views), max(steps) - first + 1, len(contract.columns)), np.nan)

@@ -12,13 +12,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fedkg.constraints.banks import BankTensors
+from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.engine.traces import repeated
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.specialised.clients import Clients, Fixed, joined
 from fedkg.constraints.specialised.counting import Counter, Target
 from fedkg.constraints.specialised.folding import Folded, fold
 from fedkg.constraints.specialised.sets import Derived, Sets
-from fedkg.constraints.traces import repeated
 from fedkg.pack.formulas import Implies
 
 REPEATED = 1 << 24

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, assert_never
 
-from fedkg.constraints.given import Given
-from fedkg.constraints.structure import has_strict
+from fedkg.constraints.engine.given import Given
+from fedkg.constraints.engine.structure import has_strict
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
 from fedkg.pack.walk import ROWS, everywhere

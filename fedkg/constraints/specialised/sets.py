@@ -16,13 +16,13 @@ from typing import assert_never
 import torch
 from torch import Tensor
 
-from fedkg.constraints.evaluation import evaluate, evaluate_term
-from fedkg.constraints.given import Given
-from fedkg.constraints.reading import Reading
+from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
+from fedkg.constraints.engine.given import Given
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.structure import largest
 from fedkg.constraints.specialised.clients import Clients, Fixed, Join, Reach, joined, settled
 from fedkg.constraints.specialised.folding import Folded
 from fedkg.constraints.specialised.turning import turning_points
-from fedkg.constraints.structure import largest
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, reads_output, used_slots

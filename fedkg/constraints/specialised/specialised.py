@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from fedkg.constraints.answers import shaped
-from fedkg.constraints.batch import Batch
-from fedkg.constraints.numbers import computing_dtype, output_numbers
+from fedkg.constraints.binding.answers import shaped
+from fedkg.constraints.binding.batch import Batch
+from fedkg.constraints.binding.numbers import computing_dtype, output_numbers
+from fedkg.constraints.binding.views import model_inputs
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.specialised.banks import SpecialBanks
 from fedkg.constraints.specialised.counting import LANES
-from fedkg.constraints.views import model_inputs
 from fedkg.errors import LayoutError
 
 if TYPE_CHECKING:

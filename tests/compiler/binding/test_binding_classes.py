@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import table_values
 from fedkg.pack import ClassIn, Pack
 from fedkg.tables import read_bytes

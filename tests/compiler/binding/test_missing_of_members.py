@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plant_of_pipes import said
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import evaluate, table_values
 from fedkg.tables import read_bytes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.knowledge import predictions
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.driver import compile_rules

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import table_values
 from fedkg.pack import Pack
 from fedkg.tables import read_bytes

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
 
-from fedkg.constraints.interpreter import BankValues, evaluate_bank
+from fedkg.constraints.meaning.interpreter import BankValues, evaluate_bank
 from fedkg.evaluation import table_values
 from fedkg.pack import Pack
 from fedkg.tables import Table, read_table

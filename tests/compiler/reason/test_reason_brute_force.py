@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation.replay import replay
 from fedkg.pack import (
     SECTIONS,

@@ -10,8 +10,8 @@ from hypothesis import given
 from test_reason_traces import packs
 from tries import tries
 
-from fedkg.constraints.interpreter import evaluate_bank
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.interpreter import evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Witness, reason

@@ -10,7 +10,7 @@ from strategies import banks, tables
 from test_reason_brute_force import packs as small_packs
 from tries import tries
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.pack import Bank, ClassIn, Pack
 from fedkg.pack.walk import ROWS, everywhere
 from fedkg_compiler import compile_rules

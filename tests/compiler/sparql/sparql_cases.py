@@ -9,7 +9,7 @@ import numpy as np
 import pyoxigraph as ox
 import pytest
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.record import Diagnostic

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sparql_cases import HEAD, PREFIX, Table, check_equal, compiled, matrix, sensors
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.pack import Pack
 
 COLUMNS = [("m1", "t"), ("m2", "t"), ("m3", "t"), ("m1", "g"), ("m2", "g"), ("m3", "g")]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sparql_cases import HEAD, PREFIX, compiled, matrix, sensors
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.codes import CODES

@@ -12,8 +12,8 @@ from stl_formulas import Maker
 from strategies import bank_of, pack_of
 
 from fedkg.constraints import ConstraintModule, columns, evaluate_bank
-from fedkg.constraints.hoist import OverExtreme
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.engine.hoist import OverExtreme
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.pack import And, Bank, Column, Compare, Formula, Negate, Or, Pack, Param, Product, Slot, Sum, Temporal
 from fedkg.pack.contract import DataContract
 from fedkg.pack.walk import subformulas

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from strategies import bank_of, guarded
 
-from fedkg.constraints import evaluate_bank, interpreter
+from fedkg.constraints import evaluate_bank
+from fedkg.constraints.meaning import interpreter
 from fedkg.pack import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or, Param, Power, Product, Quotient, Slot, Sum
 from fedkg.pack.terms import Call, Function
 

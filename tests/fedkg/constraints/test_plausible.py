@@ -7,7 +7,8 @@ import torch
 from strategies import bank_of, pack_of
 from torch import Tensor, nn
 
-from fedkg.constraints import ConstraintModule, columns, logit, plausible, probability
+from fedkg.constraints import ConstraintModule, columns, logit, probability
+from fedkg.constraints.binding import plausible
 from fedkg.errors import LayoutError
 from fedkg.pack import And, Column, Compare, DataContract, Pack, Param, Slot, View
 

@@ -10,7 +10,7 @@ from test_plausible import MEAN, NAMES, SPANS, STD, UNITS, rules_over, standard
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
-from fedkg.constraints.plausible import check_units
+from fedkg.constraints.binding.plausible import check_units
 from fedkg.errors import LayoutError
 
 SAMPLE = 5_000

@@ -10,7 +10,7 @@ from strategies import X, Y, guarded, packs, tables
 from tries import tries
 
 from fedkg.constraints import ConstraintModule, Probe
-from fedkg.constraints.structure import reads_output
+from fedkg.constraints.engine.structure import reads_output
 from fedkg.pack import Pack
 
 

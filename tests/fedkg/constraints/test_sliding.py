@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedkg.constraints.sliding import extreme, until_within
-from fedkg.constraints.unknown import between, marked, strict_step, unmarked
+from fedkg.constraints.engine.sliding import extreme, until_within
+from fedkg.constraints.engine.unknown import between, marked, strict_step, unmarked
 
 F64 = torch.float64
 

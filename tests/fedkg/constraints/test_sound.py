@@ -16,10 +16,10 @@ from torch import Tensor
 from tries import tries
 
 from fedkg.constraints import ConstraintModule
-from fedkg.constraints.norms import norm_of, settled, weighed
-from fedkg.constraints.penalty import UNREACHABLE
+from fedkg.constraints.engine.norms import norm_of, settled, weighed
+from fedkg.constraints.engine.penalty import UNREACHABLE
+from fedkg.constraints.engine.unknown import between
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.unknown import between
 from fedkg.pack import And, AtLeast, ClassIn, Compare, Formula, Not, Or, Pack, Param, Slot
 
 F32, F64 = torch.float32, torch.float64

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fedkg.constraints import OutputLayout, columns, logit, probability, scores
-from fedkg.constraints.layout import outputs_of
+from fedkg.constraints.binding.layout import outputs_of
 from fedkg.errors import LayoutError
 
 

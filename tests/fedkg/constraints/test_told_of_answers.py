@@ -9,7 +9,7 @@ import torch
 
 import fedkg
 from fedkg.constraints import ConstraintModule, ConstraintWarning
-from fedkg.constraints.layout import OutputLayout
+from fedkg.constraints.binding.layout import OutputLayout
 from fedkg.errors import LayoutError, UsageError
 
 RULES = "signal torque in N.m span 0 .. 100\noutput load in kW\noutput failure in probability\nrule low require {output}\n"

@@ -14,8 +14,8 @@ from strategies import CATEGORY, VOCABULARY, X, Y, packs, tables
 from tries import tries
 
 from fedkg.constraints import ConstraintModule, evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.timing import Timing
 from fedkg.pack import Pack
 
 Float = NDArray[np.float64]

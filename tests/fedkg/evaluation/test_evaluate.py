@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shared import SHARED, needs_shared
 from tries import tries
 
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.errors import TableError
 from fedkg.evaluation import evaluate, table_values
 from fedkg.pack import Column, Pack, View

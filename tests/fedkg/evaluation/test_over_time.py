@@ -168,8 +168,8 @@ def test_chunks_keep_windows_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "EVALUATIONS", 1)
     monkeypatch.setattr(chunks, "CELLS", 1)
     monkeypatch.setattr(chunks, "SMALL", 1)
-    monkeypatch.setattr("fedkg.constraints.interpreter.BUDGET", 1)
-    monkeypatch.setattr("fedkg.constraints.timing.CELLS", 1)
+    monkeypatch.setattr("fedkg.constraints.meaning.interpreter.BUDGET", 1)
+    monkeypatch.setattr("fedkg.constraints.meaning.timing.CELLS", 1)
     assert counts(evaluate(timed(banks, trace="batch", step=420.0), rows)) == whole
     assert sum(whole) == 5 * 60 + 60
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkg.constraints.timing import Timing
+from fedkg.constraints.meaning.timing import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation import evaluate
 from fedkg.evaluation.steps import steps_before

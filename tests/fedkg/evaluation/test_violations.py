@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedkg
-from fedkg.constraints.interpreter import evaluate_bank
+from fedkg.constraints.meaning.interpreter import evaluate_bank
 from fedkg.evaluation import evaluate, table_values
 from fedkg.evaluation.violations import violations
 from fedkg.tables import Table

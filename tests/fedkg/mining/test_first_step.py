@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fedkg
-from fedkg.constraints.reading import Reading
-from fedkg.constraints.stl import trace_values
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.meaning.stl import trace_values
 from fedkg.mining.first import Steps, at_first
 from fedkg.mining.levels import robustness_of
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import fedkg
-from fedkg.constraints.stl import trace_satisfaction
+from fedkg.constraints.meaning.stl import trace_satisfaction
 from fedkg.errors import KnowledgeError
 from fedkg.mining import Property, enumerated, mine, mine_properties, private, satisfied
 from fedkg.mining.template_free import ONE, TWO

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import fedkg
-from fedkg.constraints.stl import trace_satisfaction
+from fedkg.constraints.meaning.stl import trace_satisfaction
 from fedkg.errors import HorizonError, SetError
 from fedkg.pack import Bank
 from fedkg.teacher import Teacher, milp

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.verdicts import Float, Verdict, finite
+from fedkg.constraints.meaning.verdicts import Float, Verdict, finite
 
 
 def reduce_members(op: Literal["sum", "mean", "min", "max", "count"], skip: bool, members: Float, offsets: NDArray[np.int64]) -> Float:

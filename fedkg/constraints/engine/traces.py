@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedkg.constraints.reading import Steps
+from fedkg.constraints.engine.reading import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.plan import BankPlan, MemberPlan
-from fedkg.constraints.reading import Members, Reading
+from fedkg.constraints.binding.plan import BankPlan, MemberPlan
+from fedkg.constraints.engine.reading import Members, Reading
+from fedkg.constraints.engine.shield import shield
+from fedkg.constraints.engine.traces import Lined
 from fedkg.constraints.selection import runs
-from fedkg.constraints.shield import shield
-from fedkg.constraints.traces import Lined
 from fedkg.pack.bank import Bank
 from fedkg.pack.formulas import Formula, Initially
 

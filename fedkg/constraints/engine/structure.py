@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import assert_never
 
-from fedkg.constraints.given import Given
-from fedkg.constraints.powers import is_multiplication
+from fedkg.constraints.engine.given import Given
+from fedkg.constraints.meaning.powers import is_multiplication
 from fedkg.pack import walk
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term

@@ -13,9 +13,9 @@ from typing import assert_never
 import torch
 from torch import Tensor
 
-from fedkg.constraints.evaluation import evaluate, evaluate_term
-from fedkg.constraints.reading import Reading
-from fedkg.constraints.structure import reads_output, term_reads_output
+from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.structure import reads_output, term_reads_output
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, sides

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fedkg.constraints.unknown import between
+from fedkg.constraints.engine.unknown import between
 
 NEAR, FAR = 1e-10, 1e12
 """Sizes, in scales, are not told apart closer than the one and beyond the other: their cubes and the inverse of those fit float32."""

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.plan import ALWAYS, STEPS, Condition, InputRead, Plan
-from fedkg.constraints.views import Before
+from fedkg.constraints.binding.plan import ALWAYS, STEPS, Condition, InputRead, Plan
+from fedkg.constraints.binding.views import Before
 
 NOTHING, ONE, FIRST = 0, 1, 2
 """Rows of the source block: NaN, ones, the first feature. After F features: Q categories, Q and P flags "at hand", P times F features, and

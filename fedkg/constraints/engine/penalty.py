@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus, threshold
 
-from fedkg.constraints.compound import compound
-from fedkg.constraints.evaluation import HAIR, class_margin, compare_margin, evaluate, extreme_of, finite, holds, smooth_extreme
-from fedkg.constraints.norms import norm_of
-from fedkg.constraints.reading import Reading
-from fedkg.constraints.shield import shield
-from fedkg.constraints.structure import reads_inputs_alone_somewhere, reads_output, split_guards
-from fedkg.constraints.unknown import between, marked
-from fedkg.constraints.windows import Truth
+from fedkg.constraints.engine.compound import compound
+from fedkg.constraints.engine.evaluation import HAIR, class_margin, compare_margin, evaluate, extreme_of, finite, holds, smooth_extreme
+from fedkg.constraints.engine.norms import norm_of
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.shield import shield
+from fedkg.constraints.engine.structure import reads_inputs_alone_somewhere, reads_output, split_guards
+from fedkg.constraints.engine.unknown import between, marked
+from fedkg.constraints.engine.windows import Truth
 from fedkg.errors import UsageError
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 

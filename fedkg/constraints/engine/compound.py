@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.hoist import OverExtreme
-from fedkg.constraints.reading import Members, Reading, Steps
-from fedkg.constraints.sets import ranked
-from fedkg.constraints.windows import Truth, Windows, at_extreme, at_first, over_window, until
+from fedkg.constraints.engine.hoist import OverExtreme
+from fedkg.constraints.engine.reading import Members, Reading, Steps
+from fedkg.constraints.engine.sets import ranked
+from fedkg.constraints.engine.windows import Truth, Windows, at_extreme, at_first, over_window, until
 from fedkg.pack.formulas import AtLeast, Formula, Initially, Temporal, Until
 
 Inner = Callable[[Formula, bool, Reading], Tensor]

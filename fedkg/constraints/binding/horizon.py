@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedkg.constraints.stl import reach
-from fedkg.constraints.structure import is_temporal
+from fedkg.constraints.engine.structure import is_temporal
+from fedkg.constraints.meaning.stl import reach
 from fedkg.errors import LayoutError
 from fedkg.pack.formulas import Initially, Temporal, Until
 from fedkg.pack.pack import Pack

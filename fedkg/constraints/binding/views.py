@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.plan import STEPS, Plan, trace_groups
-from fedkg.constraints.traces import Traces, labelled, windows
+from fedkg.constraints.binding.plan import STEPS, Plan, trace_groups
+from fedkg.constraints.engine.traces import Traces, labelled, windows
 from fedkg.errors import LayoutError
 
 Keys = Mapping[str, Any]

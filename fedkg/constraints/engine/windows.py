@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.norms import norm_of, settled, weighed
-from fedkg.constraints.reading import Steps
-from fedkg.constraints.sliding import clamped, extreme, growth, until_within
-from fedkg.constraints.unknown import between
+from fedkg.constraints.engine.norms import norm_of, settled, weighed
+from fedkg.constraints.engine.reading import Steps
+from fedkg.constraints.engine.sliding import clamped, extreme, growth, until_within
+from fedkg.constraints.engine.unknown import between
 
 Windows = NDArray[np.float64]
 """Per row the first and last step of its window, counted from now; last -1: no end. [R, 2]."""

@@ -13,8 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedkg.constraints.layout import NO_UNIT
-from fedkg.constraints.plan import Plan
+from fedkg.constraints.binding.layout import NO_UNIT
+from fedkg.constraints.binding.plan import Plan
 from fedkg.errors import LayoutError
 from fedkg.pack.contract import Column
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.constraints.numbers import InputNumbers, answers_known, input_numbers
-from fedkg.constraints.plan import STEPS, Plan
-from fedkg.constraints.traces import Traces
-from fedkg.constraints.views import Before, Keys, Previous, flat_keys, key_codes, rows_before, traces_of
+from fedkg.constraints.binding.numbers import InputNumbers, answers_known, input_numbers
+from fedkg.constraints.binding.plan import STEPS, Plan
+from fedkg.constraints.binding.views import Before, Keys, Previous, flat_keys, key_codes, rows_before, traces_of
+from fedkg.constraints.engine.traces import Traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,16 +20,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.compound import compound, over_members
-from fedkg.constraints.extremes import lower, upper
-from fedkg.constraints.given import Given
-from fedkg.constraints.powers import is_multiplication, multiplied
-from fedkg.constraints.reading import Reading
-from fedkg.constraints.sets import reduce_members
-from fedkg.constraints.shield import shield
-from fedkg.constraints.structure import has_constant_slope, has_strict
-from fedkg.constraints.unknown import marked, strict_step, unmarked
-from fedkg.constraints.windows import ROBUSTNESS, Truth, settle
+from fedkg.constraints.engine.compound import compound, over_members
+from fedkg.constraints.engine.extremes import lower, upper
+from fedkg.constraints.engine.given import Given
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.sets import reduce_members
+from fedkg.constraints.engine.shield import shield
+from fedkg.constraints.engine.structure import has_constant_slope, has_strict
+from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
+from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
+from fedkg.constraints.meaning.powers import is_multiplication, multiplied
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
 

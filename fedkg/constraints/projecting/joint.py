@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.constraints.banks import BankTensors
-from fedkg.constraints.linear import Linear, ends, factors
-from fedkg.constraints.numbers import InputNumbers, percent
-from fedkg.constraints.plan import Plan
+from fedkg.constraints.binding.numbers import InputNumbers, percent
+from fedkg.constraints.binding.plan import Plan
+from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.projecting.linear import Linear, ends, factors
 from fedkg.projection.polytope_gradient import nearest_points
 from fedkg.projection.polytope_rows import product
 

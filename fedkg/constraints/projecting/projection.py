@@ -13,12 +13,12 @@ from typing import assert_never
 import torch
 from torch import Tensor
 
-from fedkg.constraints.banks import BankTensors
-from fedkg.constraints.joint import Sums, sums_projected
-from fedkg.constraints.linear import Linear, ends, factors, linear_parts
-from fedkg.constraints.numbers import InputNumbers, percent
-from fedkg.constraints.plan import Plan
-from fedkg.constraints.reading import Reading
+from fedkg.constraints.binding.numbers import InputNumbers, percent
+from fedkg.constraints.binding.plan import Plan
+from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.projecting.joint import Sums, sums_projected
+from fedkg.constraints.projecting.linear import Linear, ends, factors, linear_parts
 
 
 @dataclass(frozen=True, slots=True)

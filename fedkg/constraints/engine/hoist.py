@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.plan import BankPlan, Plan
-from fedkg.constraints.sliding import extreme
-from fedkg.constraints.traces import Traces, line_up
+from fedkg.constraints.binding.plan import BankPlan, Plan
+from fedkg.constraints.engine.sliding import extreme
+from fedkg.constraints.engine.traces import Traces, line_up
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import sides, subterms, used_slots

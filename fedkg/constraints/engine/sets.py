@@ -11,8 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedkg.constraints.norms import settled, weighed
-from fedkg.constraints.windows import Truth, settle
+from fedkg.constraints.engine.norms import settled, weighed
+from fedkg.constraints.engine.windows import Truth, settle
 
 
 def reduce_members(op: Literal["sum", "mean", "min", "max", "count"], skip: bool, values: Tensor, owner: Tensor, owners: int) -> Tensor:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.layout import NO_UNIT, InputLayout, Output, OutputLayout
-from fedkg.constraints.reads import Cell, Index, TableReads, bank_reads
-from fedkg.constraints.structure import is_temporal, largest, reads_output
+from fedkg.constraints.binding.layout import NO_UNIT, InputLayout, Output, OutputLayout
+from fedkg.constraints.binding.reads import Cell, Index, TableReads, bank_reads
+from fedkg.constraints.engine.structure import is_temporal, largest, reads_output
 from fedkg.errors import LayoutError
 from fedkg.nearest import nearest
 from fedkg.pack.bank import Bank, MemberTable

@@ -13,11 +13,11 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.members import at_least, reduce_members
-from fedkg.constraints.powers import is_multiplication, multiplied
-from fedkg.constraints.temporal import initially, temporal, until
-from fedkg.constraints.timing import Grid, Timing, grids
-from fedkg.constraints.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
+from fedkg.constraints.meaning.members import at_least, reduce_members
+from fedkg.constraints.meaning.powers import is_multiplication, multiplied
+from fedkg.constraints.meaning.temporal import initially, temporal, until
+from fedkg.constraints.meaning.timing import Grid, Timing, grids
+from fedkg.constraints.meaning.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term

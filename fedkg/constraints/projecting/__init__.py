@@ -1,0 +1,1 @@
+"""What hard linear rules demand of each sample's answers, and the nearest answers that keep it."""
