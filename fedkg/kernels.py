@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import ParamSpec, TypeVar, cast
 
 import numba
@@ -35,7 +36,7 @@ def in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None
     if parts == 1:
         work(0, count)
         return
-    others = [_threads().submit(work, start, stop) for start, stop in zip(ends[1:-1], ends[2:], strict=True)]
+    others = [_threads().submit(work, start, stop) for start, stop in pairwise(ends[1:])]
     work(ends[0], ends[1])
     for other in others:
         other.result()
