@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from tries import QUICK
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault(  # where programs keep compiled kernels (`fedkg.kernels`): their home is none of the tests' own, which are empty
+    "NUMBA_CACHE_DIR", str(Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "fedkg" / "kernels")
+)
 
 settings.load_profile(QUICK)
 
