@@ -11,26 +11,28 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
-from fedkg.projection.polytope_rows import Rows, held
+from fedkg.projection.polytope_rows import Rows, Unit, held, unit_rows
 from fedkg.projection.polytope_solver import SLACK, one_by_one, scale, solve
 
 SOFT = 1e-6
 """The ridge with which the rows of an empty polytope give way: the sum of squares by which they are missed is then least, up to it."""
 
 
-def normed(matrix: Tensor, lower: Tensor, upper: Tensor, point: Tensor) -> tuple[Rows, Tensor]:
-    """Rows of length 1 for points float64 [B, n], and the lengths [m] or [B, m] they had (1 in place of 0)."""
-    matrix, lower, upper = (part.detach().to(torch.float64) for part in (matrix, lower, upper))
-    length: Tensor = torch.linalg.vector_norm(matrix, dim=-1)
-    length = torch.where(length > 0, length, 1)
-    matrix = matrix / length.unsqueeze(-1)
-    lower, upper = lower / length, upper / length
-    gram = matrix @ matrix.mT if matrix.ndim == 2 else None
-    return Rows(matrix, gram, lower, upper, lower == upper, SLACK * scale(lower, upper, point)), length
+def normed(unit: Unit, lower: Tensor, upper: Tensor, point: Tensor) -> Rows:
+    """The rows with ends [B, m] of the given, not the unit, rows, for points float64 [B, n]."""
+    lower, upper = (end.detach().to(torch.float64) / unit.length for end in (lower, upper))
+    return Rows(unit.matrix, unit.gram, lower, upper, lower == upper, SLACK * scale(lower, upper, point))
 
 
 def nearest_points(
-    point: Tensor, matrix: Tensor, lower: Tensor, upper: Tensor, start: Tensor | None = None, *, soft: bool = False
+    point: Tensor,
+    matrix: Tensor,
+    lower: Tensor,
+    upper: Tensor,
+    start: Tensor | None = None,
+    *,
+    soft: bool = False,
+    unit: Unit | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The points nearest to [B, n] with ``lower <= matrix @ v <= upper``, multipliers (signed as in `Found`), which polytopes are empty.
 
@@ -40,6 +42,7 @@ def nearest_points(
         matrix: [m, n] or [B, m, n]. lower, upper: [B, m], infinite for no bound. start: multipliers [B, m] of points that are near.
         soft: rows of an empty polytope give way: the sum of squares by which they are missed, each of length 1, is least. None is then
             called empty.
+        unit: the rows of the matrix, where it is at hand.
 
     Returns:
         points [B, n], multipliers [B, m], bool [B].
@@ -47,7 +50,7 @@ def nearest_points(
     Raises:
         SetError: an end that is no number, or that nothing reaches.
     """
-    found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(point, matrix, lower, upper, start, soft)  # type: ignore[no-untyped-call]
+    found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(point, matrix, lower, upper, start, soft, unit)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -56,10 +59,11 @@ class _Nearest(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        point: Tensor, matrix: Tensor, lower: Tensor, upper: Tensor, start: Tensor | None, soft: bool
+        point: Tensor, matrix: Tensor, lower: Tensor, upper: Tensor, start: Tensor | None, soft: bool, unit: Unit | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         wide = point.to(torch.float64)
-        rows, length = normed(matrix, lower, upper, wide)
+        unit = unit_rows(matrix) if unit is None else unit
+        rows, length = normed(unit, lower, upper, wide), unit.length
         if rows.lower.numel() and not bool((rows.upper.amin() > -torch.inf) & (rows.lower.amax() < torch.inf)):
             raise SetError("a polytope's ends are numbers, or infinite for no bound", received="NaN, or an end that nothing reaches")
         found = solve(rows, wide, None if start is None else start.to(torch.float64) * length, exact=point.dtype == torch.float64)
@@ -87,7 +91,7 @@ class _Nearest(torch.autograd.Function):
             else:
                 rows = -multiplier.unsqueeze(2) * along.unsqueeze(1) - pull.unsqueeze(2) * nearest.unsqueeze(1)
         on_upper = (multiplier > 0) | equal
-        return along, rows, torch.where(on_upper, 0, pull), torch.where(on_upper, pull, 0), None, None
+        return along, rows, torch.where(on_upper, 0, pull), torch.where(on_upper, pull, 0), None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
@@ -97,7 +101,7 @@ class _Nearest(torch.autograd.Function):
         flat = point.flatten(0, 1)
         rows = inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, point)
         parts = (part if part is None else part.flatten(0, 1) for part in (lower, upper, start))
-        results = _Nearest.apply(flat, rows, *parts, inputs[5])  # type: ignore[no-untyped-call]
+        results = _Nearest.apply(flat, rows, *parts, inputs[5], inputs[6] if rows is inputs[1] else None)  # type: ignore[no-untyped-call]
         return tuple(part.unflatten(0, point.shape[:2]) for part in results), (0, 0, 0)
 
 
@@ -113,9 +117,10 @@ class _Along(torch.autograd.Function):
             return slope.clone(), slope.new_zeros(chosen.shape)
         zero = slope.new_zeros(chosen.shape, dtype=torch.float64)
         wide = slope.to(torch.float64)
-        rows, length = normed(matrix, zero, zero, wide)
+        unit = unit_rows(matrix)
+        rows = normed(unit, zero, zero, wide)
         pull, _ = held(rows, chosen, rows.at(wide))
-        return (wide - rows.back(pull)).to(slope.dtype), (pull / length).to(slope.dtype)
+        return (wide - rows.back(pull)).to(slope.dtype), (pull / unit.length).to(slope.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:

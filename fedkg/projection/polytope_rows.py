@@ -21,6 +21,29 @@ ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """Rows of length 1 (or 0), whatever their ends.
+
+    Attributes:
+        matrix: float64 [m, n] or [B, m, n]. length: [m] or [B, m], the lengths that they had (1 in place of 0). gram: [m, m] of shared
+            rows, else None.
+    """
+
+    matrix: Tensor
+    length: Tensor
+    gram: Tensor | None
+
+
+def unit_rows(matrix: Tensor) -> Unit:
+    """The rows of [m, n] or [B, m, n] with length 1."""
+    matrix = matrix.detach().to(torch.float64)
+    length: Tensor = torch.linalg.vector_norm(matrix, dim=-1)
+    length = torch.where(length > 0, length, 1)
+    matrix = matrix / length.unsqueeze(-1)
+    return Unit(matrix, length, matrix @ matrix.mT if matrix.ndim == 2 else None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """``lower <= matrix @ v <= upper``, rows of length 1 (or 0); equations where both ends are the same.
 

@@ -102,6 +102,42 @@ def _affine_in_output(term: Term) -> bool:
     assert_never(term)
 
 
+def same_factors(part: Linear) -> bool:
+    """Whether the factors of the outputs are made of parameters alone; where that is not plain, False."""
+    return all(_same_factors(side) for side in sides(part.atom))
+
+
+def _same_factors(term: Term) -> bool:
+    if not term_reads_output(term):
+        return True
+    match term:
+        case Slot():
+            return True
+        case Sum():
+            return all(_same_factors(arg) for arg in term.args)
+        case Product():
+            return all(_same_factors(arg) if term_reads_output(arg) else _of_parameters(arg) for arg in term.args)
+        case Negate():
+            return _same_factors(term.arg)
+        case Quotient():
+            return _same_factors(term.numerator) and _of_parameters(term.denominator)
+        case Param() | Power() | Call() | Reduce() | Choose() | Coalesce():
+            return False
+    assert_never(term)
+
+
+def same_ends(part: Linear) -> bool:
+    """Whether factors and ends are made of parameters alone, without guards; where that is not plain, False."""
+    tolerance = part.atom.tolerance
+    return same_factors(part) and not part.guards and all(map(_of_parameters, [*sides(part.atom), *([tolerance] if tolerance else [])]))
+
+
+def _of_parameters(term: Term) -> bool:
+    """Whether a term has no parts but parameters, outputs and what is computed from them."""
+    plain = (Param, Sum, Product, Negate, Quotient, Power)
+    return all(isinstance(part, plain) or (isinstance(part, Slot) and part.role == "output") for _, part in everywhere(term))
+
+
 def factors(atom: Compare, reading: Reading) -> Iterator[tuple[int, Tensor]]:
     """The output slots in ``left - right`` of a comparison, each time with its factor, [R, B] or broadcast to it."""
     one = reading.slots[next(iter(reading.slots))].new_ones(1, 1)

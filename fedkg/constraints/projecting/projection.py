@@ -6,7 +6,7 @@ Letters: R rows of a bank, B batch, H outputs, N numbers read per sample.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -17,8 +17,9 @@ from fedkg.constraints.binding.numbers import InputNumbers, percent
 from fedkg.constraints.binding.plan import Plan
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.reading import Reading
-from fedkg.constraints.projecting.joint import Sums, sums_projected
-from fedkg.constraints.projecting.linear import Linear, ends, factors, linear_parts
+from fedkg.constraints.projecting.coefficients import Sums
+from fedkg.constraints.projecting.joint import sums_projected
+from fedkg.constraints.projecting.linear import Linear, ends, factors, linear_parts, same_ends, same_factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,22 @@ def find_bounds(plan: Plan) -> Bounds:
             every = whole and own
             left_out |= {rule for rule in set(bank.rule.tolist()) if not every or (sums[-1] and not rules[rule].hard)}
     hard = tuple(torch.tensor([i for i, rule in enumerate(bank.rule.tolist()) if rules[rule].hard]) for bank in plan.pack.banks)
-    joint = Sums(tuple(part if len(rows) else () for part, rows in zip(sums, hard, strict=True)), tuple(rows.long() for rows in hard))
+    kept = tuple(part if len(rows) else () for part, rows in zip(sums, hard, strict=True))
+    joint = Sums(
+        of_bank=kept,
+        rows=tuple(rows.long() for rows in hard),
+        single=frozenset(_outputs(plan, bounds)),
+        same_factors=all(same_factors(part) for own in kept for part in own),
+        same_ends=all(same_ends(part) and not len(bank.conditions) for bank, own in zip(plan.banks, kept, strict=True) for part in own),
+    )
     return Bounds(tuple(bounds), joint, tuple(rules[rule].name for rule in sorted(left_out)))
+
+
+def _outputs(plan: Plan, bounds: Sequence[tuple[Linear, ...]]) -> Iterator[int]:
+    """The outputs read that have bounds."""
+    for bank, own in zip(plan.banks, bounds, strict=True):
+        for bound in own:
+            yield from bank.output_index[bank.outputs.index(bound.slots[0])].tolist()
 
 
 def project(plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: InputNumbers, answers: Tensor) -> Tensor:

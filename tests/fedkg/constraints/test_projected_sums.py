@@ -91,6 +91,29 @@ def test_the_gradient_runs_along_the_rows_that_hold() -> None:
     assert torch.autograd.gradcheck(lambda y: plant(RULES["order"]).project(x, y), y, atol=1e-4)
 
 
+def test_what_is_kept_serves_other_batches_dtypes_and_gradients() -> None:
+    fixed = "hard require oil + gas + water == 60 kg/h"
+    kept = plant(fixed, "hard require 2 * oil <= gas", "hard require oil - water <= 9 kg/h")
+    assert kept.bounds.sums.same_ends
+    with torch.inference_mode():
+        kept.project(*batch(7))
+    for count, dtype in ((3, torch.float64), (200, torch.float64), (20, torch.float32)):
+        x, y = batch(count, dtype)
+        fresh = plant(fixed, "hard require 2 * oil <= gas", "hard require oil - water <= 9 kg/h")
+        torch.testing.assert_close(kept.project(x, y), fresh.project(x, y), atol=0, rtol=0)
+    x, y = batch(5)
+    assert torch.autograd.gradcheck(lambda y: kept.project(x, y), y.requires_grad_(), atol=1e-4)
+
+
+def test_ends_of_the_sample_are_read_anew_and_so_are_its_coefficients() -> None:
+    for rule, factors in ((RULES["balance"], True), (RULES["guarded"], True), (RULES["coefficients of the sample"], False)):
+        rules = plant(rule)
+        assert (rules.bounds.sums.same_factors, rules.bounds.sums.same_ends) == (factors, False)
+        for seed in (3, 30):
+            x, y = batch(seed)
+            assert float(rules(x, rules.project(x, y)).robustness.nan_to_num(1).min()) >= -1e-9
+
+
 def test_unknown_inputs_switch_their_rows_off() -> None:
     rules = plant(RULES["balance"], RULES["order"])
     x, y = batch(2)

@@ -1,0 +1,145 @@
+"""The coefficients and ends of bounded sums, and the rows of polytopes made of them; kept where no sample changes them.
+
+Letters: B batch, N numbers read per sample; K outputs in sums, L sums, S bounds on single outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.binding.numbers import InputNumbers, percent
+from fedkg.constraints.binding.plan import Plan
+from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.projecting.linear import Linear, ends, factors
+from fedkg.projection.polytope_rows import Unit, unit_rows
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The bounded sums in each bank, and its rows of hard rules, int64 [r]: those for which they are kept.
+
+    Attributes:
+        single: the outputs read that have bounds of their own.
+        same_factors, same_ends: whether the sums have the same coefficients, and the same ends, for every sample.
+        kept: what then is the same for every sample, by dtype and device.
+    """
+
+    of_bank: tuple[tuple[Linear, ...], ...]
+    rows: tuple[Tensor, ...]
+    single: frozenset[int]
+    same_factors: bool
+    same_ends: bool
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
+
+    def once(self, name: str, same: bool, like: Tensor, make: Callable[[], T]) -> T:
+        """What `make` returns; kept, and not made again for tensors such as `like`, where it is the `same` for every sample."""
+        key = (name, like.dtype, like.device)
+        if key in self.kept:
+            found: T = self.kept[key]
+            return found
+        if not same or torch._C._are_functorch_transforms_active():  # what a transform makes is of no use after it
+            return make()
+        with torch.inference_mode(False), torch.no_grad():  # what inference makes is of no use where gradients are taken
+            self.kept[key] = made = make()
+        return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """The rows of the sums, then those of single outputs, in the units of the layout.
+
+    Attributes:
+        read: int64 [K], the outputs read that stand in sums. columns: int64 [K], their entries. offset, gain: [K], of the layout.
+        alone: whether the columns are all entries of an answer, in their order.
+        logit, chance: bool [K], which are logits, and which probabilities or logits; `logits`: whether there is one.
+        bounded: int64 [S], those of the K with bounds of their own.
+        rows: [L + S, K] or [B, L + S, K]. sizes: without their signs. shift: [L] or [B, L], what offsets add to the sums.
+        unit: the rows with length 1, where all samples share them.
+    """
+
+    read: Tensor
+    columns: Tensor
+    alone: bool
+    gain: Tensor
+    offset: Tensor
+    logit: Tensor
+    chance: Tensor
+    logits: bool
+    bounded: Tensor
+    rows: Tensor
+    sizes: Tensor
+    shift: Tensor
+    unit: Unit | None
+
+
+def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
+    """The rows of sums with coefficients [L, N] or [B, L, N] in the rules' units; None where all of them are 0."""
+    read = (matrix != 0).flatten(0, -2).any(0).nonzero().squeeze(1)
+    if not len(read):
+        return None
+    entries = [plan.output_reads[i].entry for i in read.tolist()]
+    layouts = [plan.y.entries[entry] for entry in entries]
+    gain = matrix.new_tensor([layout.std * percent(plan, entry) for layout, entry in zip(layouts, entries, strict=True)])
+    offset = matrix.new_tensor([layout.mean for layout in layouts])
+    kinds = [layout.kind for layout in layouts]
+    chance = [kind in ("logit", "probability") for kind in kinds]
+    bounded = [i for i, at in enumerate(read.tolist()) if chance[i] or at in single]
+    scaled = matrix.index_select(-1, read)
+    alone = torch.eye(len(entries), dtype=scaled.dtype, device=scaled.device)[bounded]
+    rows = torch.cat([scaled * gain, alone.expand(*scaled.shape[:-2], -1, -1)], -2)
+    return System(
+        read=read,
+        columns=torch.tensor(entries, device=matrix.device),
+        alone=entries == list(range(len(plan.y.entries))),
+        gain=gain,
+        offset=offset,
+        logit=torch.tensor([kind == "logit" for kind in kinds], dtype=torch.bool, device=matrix.device),
+        chance=torch.tensor(chance, dtype=torch.bool, device=matrix.device),
+        logits="logit" in kinds,
+        bounded=torch.tensor(bounded, dtype=torch.int64, device=matrix.device),
+        rows=rows,
+        sizes=rows.abs(),
+        shift=scaled @ offset,
+        unit=unit_rows(rows) if rows.ndim == 2 else None,
+    )
+
+
+def coefficients(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: InputNumbers) -> tuple[Tensor, Tensor, Tensor]:
+    """The sums' coefficients [L, N], or [B, L, N] where they depend on the sample, and their ends in the rules' units, [L, B] or [L, 1]."""
+    numbers = inputs.numbers
+    batch, reads = numbers.shape[1], len(plan.output_reads)
+    outputs = numbers.new_zeros(reads, 1)
+    blocks: list[Tensor] = []
+    low: list[Tensor] = []
+    high: list[Tensor] = []
+    for bank, own, rows in zip(banks, sums.of_bank, sums.rows, strict=True):
+        hard = rows.to(numbers.device)
+        for part in own:
+            reading = bank.reading(slice(0, bank.rows), numbers, outputs, careful=True)
+            least, most = (end[hard] for end in ends(part, reading, bank.applies(slice(0, bank.rows), inputs.met)))
+            terms = [(bank.output_index[bank.outputs.index(slot)], factor) for slot, factor in factors(part.atom, reading)]
+            width = max(factor.shape[1] for _, factor in terms)
+            block = numbers.new_zeros(bank.rows, width, reads)
+            for index, factor in terms:
+                spread = factor.to(block.dtype).expand(bank.rows, width)
+                block.scatter_add_(2, index[:, None, None].expand(-1, width, 1), spread.unsqueeze(2))
+            block = block[hard]
+            known = torch.isfinite(block).all(2) & (block != 0).any(2)
+            blocks.append(torch.where(known.unsqueeze(2), block, 0))
+            low.append(torch.where(known, least, -math.inf))
+            high.append(torch.where(known, most, math.inf))
+    width = 1 if sums.same_ends else max(end.shape[1] for end in low)
+    if all(block.shape[1] == 1 for block in blocks):
+        matrix = torch.cat([block[:, 0] for block in blocks])
+    else:
+        matrix = torch.cat([block.expand(-1, batch, -1) for block in blocks]).transpose(0, 1)
+    lower, upper = (torch.cat([end[:, :width].expand(-1, width) for end in side]) for side in (low, high))
+    return matrix, lower, upper
