@@ -15,7 +15,7 @@ from torch import Tensor
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.traces import repeated
 from fedkg.constraints.evaluated import Evaluated
-from fedkg.constraints.specialised.clients import Clients, Fixed, joined
+from fedkg.constraints.specialised.clients import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.counting import Counter, Target
 from fedkg.constraints.specialised.folding import Folded, fold
 from fedkg.constraints.specialised.sets import Derived, Sets
@@ -40,10 +40,11 @@ class SpecialBanks:
             self._first.append(self._first[-1] + bank.rows)
         self._derived: list[Derived] = []
         self._limit = math.inf
-        self._constant = of.met.new_zeros(2 * self.rows, dtype=torch.int32)
+        self._constant = of.met.new_zeros(2 * self.rows, dtype=torch.int64)
         targets: list[Target] = []
         self._evaluated = [not self._expressed(folded, first, targets) for folded, first in zip(self.folded, self._first, strict=False)]
-        self._counter = Counter(targets, of.batch, self._steps) if targets and of.batch else None
+        shape = (of.shape[0], self._steps)
+        self._counter = Counter(targets, shape, of.inputs.dtype) if targets and of.batch else None
 
     @property
     def expressed(self) -> Tensor:
@@ -66,22 +67,20 @@ class SpecialBanks:
             offset += folded.numbers.shape[0]
         return tuple(banks), torch.cat(numbers)
 
-    def counts(self, outputs: Tensor, clients: int, broken: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Violated and fired samples (or windows) of each constraint, int64 [K, R] each, for output numbers [N', P, lanes].
+    def counts(self, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Violated and fired samples (or windows) of each constraint, int64 [K, R] each, for output numbers [N', K, P].
 
         Args:
-            clients: K; numbers of further clients are there to fill the lanes.
-            broken: bool [P, K], where what is unknown counts as violated; None: nowhere.
+            broken: bool [K, P], where what is unknown counts as violated; None: nowhere.
         """
-        counts = self._constant[:, None].expand(-1, outputs.shape[2]).clone()
+        clients = outputs.shape[1]
+        counts = self._constant[:, None].repeat(1, clients)
         if self._counter is not None:
             known = torch.nan_to_num(outputs)
-            self._counter.count([*known, *(core for one in self._derived for core in torch.nan_to_num(one.values(known)))], counts)
-        both = counts[:, :clients].T.to(torch.int64)
-        violated, fired = both[:, : self.rows], both[:, self.rows :]
-        outputs = outputs[:, :, :clients]
+            self._counter.count(torch.cat([known, *(torch.nan_to_num(one.values(known)) for one in self._derived)]), counts)
+        violated, fired = counts[: self.rows].T, counts[self.rows :].T
         covered = self._covered(outputs)
-        uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=0)))[:, 0]
+        uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=1)))[:, 0]
         everyone = torch.arange(clients, device=covered.device)
         for folded, first, plain in zip(self.folded, self._first, self._evaluated, strict=False):
             chosen = everyone if plain else uncovered
@@ -90,7 +89,7 @@ class SpecialBanks:
                 continue
             step = max(1, REPEATED // max(1, (folded.numbers.shape[0] + outputs.shape[0]) * self.of.batch))
             for part in torch.split(chosen, step):
-                judged = self._judged(folded, outputs[:, :, part], None if broken is None else broken[:, part])
+                judged = self._judged(folded, outputs[:, part], None if broken is None else broken[part])
                 violated[part, rows], fired[part, rows] = judged
         return violated, fired
 
@@ -117,25 +116,28 @@ class SpecialBanks:
             place = torch.arange(start, start + bank.rows, device=known.device)
             found = joined([applies, clients], every=True)
             if isinstance(found, Fixed):
-                self._constant[place] = found.mask.reshape(bank.rows, -1, self._steps).any(dim=2).sum(dim=1, dtype=torch.int32)
-            else:
-                targets.append(Target(found, place))
+                self._constant[place] = found.mask.reshape(bank.rows, -1, self._steps).any(dim=2).sum(dim=1)
+                continue
+            assert isinstance(found, Join), "masked by where the bank applies"
+            *varying, fixed = found.parts
+            assert isinstance(fixed, Fixed), "masks come last"
+            targets.append(Target(joined(varying, every=True), fixed.mask, place))
         return True
 
     def _covered(self, outputs: Tensor) -> Tensor:
         """The clients whose answers are all known, where they can be, and within what the thresholds are for: bool [K]."""
-        largest = outputs.masked_fill(torch.isnan(self.of.outputs)[:, :, None], 0).abs_().flatten(0, 1)
+        largest = outputs.masked_fill(torch.isnan(self.of.outputs)[:, None], 0).abs_().transpose(1, 2).flatten(0, 1)
         return (largest.amax(dim=0) if largest.shape[0] else largest.sum(dim=0)) <= self._limit
 
     def _judged(self, folded: Folded, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Violated and fired of a bank evaluated for some clients, int64 [k, r] each; outputs [N', P, k]."""
-        clients, bank, of = outputs.shape[2], folded.bank, self.of
+        """Violated and fired of a bank evaluated for some clients, int64 [k, r] each; outputs [N', k, P]."""
+        clients, bank, of = outputs.shape[1], folded.bank, self.of
         many = replace(
             of,
             banks=(bank,),
             inputs=folded.numbers.repeat(1, clients),
             met=of.met.repeat(1, clients),
-            outputs=outputs.transpose(1, 2).flatten(1),
+            outputs=outputs.flatten(1),
             shape=(clients * of.shape[0], *of.shape[1:]),
             traces=None if of.traces is None else repeated(of.traces, clients),
         )
@@ -144,7 +146,7 @@ class SpecialBanks:
             values, applies, fired = many.verdicts(bank, rows)
             violated = applies & (values < 0)
             if broken is not None:
-                violated = violated | (applies & torch.isnan(values) & broken.T.flatten())
+                violated = violated | (applies & torch.isnan(values) & broken.flatten())
                 fired = fired | violated
             found.append((self._summed(violated, clients), self._summed(fired, clients)))
         violated, fired = (torch.cat(part, dim=1) for part in zip(*found, strict=True))

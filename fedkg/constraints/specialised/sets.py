@@ -8,9 +8,8 @@ Letters: R rows of a bank, P samples (rows, or steps of windows), U distinct pre
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 import torch
@@ -20,7 +19,7 @@ from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.structure import largest
-from fedkg.constraints.specialised.clients import Clients, Fixed, Join, Reach, joined, settled
+from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.folding import Folded
 from fedkg.constraints.specialised.turning import turning_points
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
@@ -40,9 +39,9 @@ class Derived:
     rows: Tensor
 
     def values(self, outputs: Tensor) -> Tensor:
-        """[U, P, K] of outputs [N', P, K]."""
+        """[U, K, P] of outputs [N', K, P]."""
         bank, used = self.folded.bank, used_slots(self.node) if isinstance(self.node, Compare | ClassIn) else _slots(self.node)
-        numbers = ((bank.inputs, bank.input_index, self.folded.numbers[:, :, None]), (bank.outputs, bank.output_index, outputs))
+        numbers = ((bank.inputs, bank.input_index, self.folded.numbers[:, None]), (bank.outputs, bank.output_index, outputs))
         slots = {
             slot: whole.index_select(0, index[self.rows]).expand(-1, *outputs.shape[1:]).flatten(1)
             for names, where, whole in numbers
@@ -114,7 +113,7 @@ class Sets:
             verdict = self._verdict(rest, place.index, rows, positive, satisfied)
             parts.append(turning_points(verdict, numbers.new_full((rows.stop - rows.start, width), -bound)))
         threshold, above = (torch.cat([part[i] for part in parts]) for i in (0, 1))
-        return self._where_known(atom, _directed(ids, threshold, above))
+        return self._where_known(atom, Reach(core=ids, threshold=threshold, above=above))
 
     def _signed(self, atom: Compare | ClassIn, positive: bool, satisfied: bool) -> Clients | None:
         """Of any atom that many rows share: the sign of its robustness."""
@@ -122,16 +121,16 @@ class Sets:
         if ids is None:
             return None
         zero = self._folded.numbers.new_zeros((self._folded.bank.rows, 1))
-        down = torch.full_like(ids, satisfied != positive, dtype=torch.bool)
-        return self._where_known(atom, Reach(core=ids, down=down, threshold=zero))
+        above = torch.full_like(zero, satisfied == positive, dtype=torch.bool)
+        return self._where_known(atom, Reach(core=ids, threshold=zero, above=above))
 
-    def _where_known(self, atom: Compare | ClassIn, clients: Reach | Join) -> Clients:
+    def _where_known(self, atom: Compare | ClassIn, clients: Reach) -> Clients:
         """Nobody where a number that the atom reads is unknown to all: no row before it, say."""
         bank, used = self._folded.bank, used_slots(atom)
         known = self._known[bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]]].all(dim=0)
         numbers = self._folded.numbers[bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]]]
         known = known & ~torch.isnan(numbers).any(dim=0)
-        return clients if bool(known.all()) else settled(clients, ~known, everybody=False)
+        return clients if bool(known.all()) else joined([clients, Fixed(mask=known)], every=True)
 
     def _core(self, core: Term | Compare | ClassIn, atom: Compare | ClassIn) -> Tensor | None:
         """The number of the core for each row, int64 [R]; None where too few rows share it, or it may be unknown."""
@@ -173,18 +172,6 @@ class Sets:
 def _join(parts: Sequence[Clients | None], every: bool) -> Clients | None:
     found = [part for part in parts if part is not None]
     return joined(found, every) if len(found) == len(parts) else None
-
-
-def _directed(core: Tensor, threshold: Tensor, above: Tensor) -> Reach | Join:
-    """Those whose number reaches a threshold where `above`, else those below it; all of them, or none, where it is -inf."""
-    fixed = torch.isinf(threshold)
-    falls = (~above & ~fixed).any(dim=1)
-    up = Reach(core=core, down=torch.zeros_like(falls), threshold=torch.where(above, threshold, math.inf))
-    end = torch.where(above, math.inf, -math.inf)
-    down = Reach(core=core, down=torch.ones_like(falls), threshold=torch.where(above | fixed, end, threshold))
-    if bool((falls & (above & ~fixed).any(dim=1)).any()):
-        return Join(parts=(up, replace(down, threshold=torch.where(above, -math.inf, down.threshold))), every=False)
-    return Reach(core=core, down=falls, threshold=torch.where(falls[:, None], down.threshold, up.threshold))
 
 
 def _bounds(folded: Folded) -> dict[int, float]:

@@ -19,14 +19,13 @@ from fedkg.constraints.binding.numbers import computing_dtype, output_numbers
 from fedkg.constraints.binding.views import model_inputs
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.specialised.banks import SpecialBanks
-from fedkg.constraints.specialised.counting import LANES
 from fedkg.errors import LayoutError
 
 if TYPE_CHECKING:
     from fedkg.constraints.module import ConstraintModule
 
-CLIENTS = 256
-"""Clients that are counted at a time."""
+ANSWERS = 1 << 16
+"""Clients are counted at a time, times samples: so many that a predicted number of all of them stays in a cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,21 +97,20 @@ class Specialised:
         answers = y.reshape(y.shape[0], *first.shape)
         self._module.check_answers(first)
         special = self._special(computing_dtype(self._batch.x, answers))
+        step = max(1, ANSWERS // max(1, self._batch.x.shape[0]))
         with torch.no_grad():
-            parts = [self._counted(special, answers[at : at + CLIENTS], unanswered) for at in range(0, max(1, y.shape[0]), CLIENTS)]
-        return Counts(violated=torch.cat([part.violated for part in parts]), fired=torch.cat([part.fired for part in parts]))
-
-    def _counted(self, special: SpecialBanks, answers: Tensor, unanswered: str) -> Counts:
-        """Of answers [k, V, P, H]; clients of zeros fill the lanes."""
-        clients, runs, samples, entries = answers.shape
-        lanes = clients + -clients % LANES
-        laid = torch.nn.functional.pad(answers.permute(1, 2, 3, 0), (0, lanes - clients)).transpose(2, 3)
-        has = {view: known.repeat_interleave(lanes) for view, known in self._batch.has.items()}
-        laid = laid.reshape(runs, samples * lanes, entries)
-        outputs = output_numbers(self._module.plan, self._module.wires, laid, has, special.of.inputs.dtype)
-        broken = ~torch.isfinite(answers).all(dim=3).all(dim=1).T if unanswered == "violated" else None
-        violated, fired = special.counts(outputs.reshape(outputs.shape[0], samples, lanes), clients, broken)
+            parts = [self._counted(special, part, unanswered) for part in torch.split(answers, step)]
+        violated, fired = parts[0] if len(parts) == 1 else (torch.cat(both) for both in zip(*parts, strict=True))
         return Counts(violated=violated, fired=fired)
+
+    def _counted(self, special: SpecialBanks, answers: Tensor, unanswered: str) -> tuple[Tensor, Tensor]:
+        """Of answers [k, V, P, H]."""
+        clients, runs, samples, entries = answers.shape
+        has = {view: known.repeat(clients) for view, known in self._batch.has.items()}
+        laid = answers.transpose(0, 1).reshape(runs, clients * samples, entries)
+        outputs = output_numbers(self._module.plan, self._module.wires, laid, has, special.of.inputs.dtype)
+        broken = ~torch.isfinite(answers).all(dim=3).all(dim=1) if unanswered == "violated" else None
+        return special.counts(outputs.reshape(outputs.shape[0], clients, samples), broken)
 
     def _special(self, dtype: torch.dtype) -> SpecialBanks:
         if dtype not in self._banks:

@@ -142,7 +142,7 @@ def test_against_the_interpreter(pack: Pack, table: np.ndarray, seed: int) -> No
         assert counts.violated[k].tolist() == [int(c) for bank in found for c in bank.violated.sum(axis=0)]
 
 
-def test_rows_that_share_a_limit_and_more_models_than_lanes() -> None:
+def test_rows_that_share_a_limit() -> None:
     skeleton = Implies(
         antecedent=Compare(op="le", left=Param(index=0), right=Slot(index=0), scale=5),
         consequent=Compare(op="lt", left=Param(index=1), right=Slot(index=3, role="output"), scale=5),

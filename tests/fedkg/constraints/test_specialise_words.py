@@ -1,0 +1,71 @@
+"""Programs on words of bits count what the definition of their sets says, on a CPU; other devices go by the definition."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from tries import tries
+
+from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
+from fedkg.constraints.specialised.counting import Counter, Target, counted
+
+CORES = 3
+LEVELS = torch.tensor([-torch.inf, -1.0, -0.0, 0.0, 0.5, 3.0])
+"""Few, so that numbers often sit on thresholds."""
+
+
+def drawn(of: Tensor, shape: tuple[int, ...], dice: torch.Generator) -> Tensor:
+    return of[torch.randint(len(of), shape, generator=dice)]
+
+
+@st.composite
+def sets(draw: st.DrawFn, rows: int, samples: int, dice: torch.Generator, dtype: torch.dtype) -> Clients:
+    """Sets of clients that vary, joined to a depth of three."""
+    truths = torch.tensor([False, True])
+
+    def reach() -> Clients:
+        width = draw(st.sampled_from([1, samples]))
+        core = torch.randint(CORES, (rows,), generator=dice)
+        return Reach(core=core, threshold=drawn(LEVELS, (rows, width), dice).to(dtype), above=drawn(truths, (rows, width), dice))
+
+    def some(depth: int) -> Clients:
+        if depth == 0 or draw(st.booleans()):
+            return reach()
+        parts: list[Clients] = [some(depth - 1) for _ in range(draw(st.integers(1, 3)))]
+        parts += [Fixed(mask=drawn(truths, (rows, samples), dice)) for _ in range(draw(st.integers(0, 2)))]
+        return joined(draw(st.permutations(parts)), draw(st.booleans()))
+
+    return some(3)
+
+
+@given(
+    st.data(), st.integers(1, 150), st.sampled_from([1, 1, 2, 5]), st.integers(0, 9), st.sampled_from([torch.float32, torch.float64]),
+    st.integers(0, 999),
+)  # fmt: skip
+@tries(60)
+def test_words_count_what_the_sets_say(data: st.DataObject, windows: int, steps: int, clients: int, dtype: torch.dtype, seed: int) -> None:
+    dice = torch.Generator().manual_seed(seed)
+    samples, targets, results = windows * steps, [], 0
+    for rows in data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)):
+        mask = drawn(torch.tensor([False, True, True]), (rows, samples), dice)
+        one = data.draw(sets(rows, samples, dice, dtype))
+        targets += [Target(one, mask, torch.arange(results, results + rows)), Target(one, ~mask, torch.arange(rows) + results + rows)]
+        results += 2 * rows
+    values = drawn(LEVELS[1:], (CORES, clients, samples), dice).to(dtype)
+    counts = torch.full((results, clients), -1)
+    Counter(targets, (windows, steps), dtype).count(values, counts)
+    assert torch.equal(counts, torch.cat([counted(target, values, (windows, steps)) for target in targets]))
+
+
+def test_rows_on_one_set_share_its_program() -> None:
+    reach = Reach(
+        core=torch.zeros(3, dtype=torch.int64), threshold=torch.tensor([[1.0], [1.0], [2.0]]), above=torch.ones(3, 1, dtype=torch.bool)
+    )
+    counter = Counter([Target(reach, torch.ones(3, 4, dtype=torch.bool), torch.arange(3))], (4, 1), torch.float32)
+    assert counter.programs is not None
+    assert len(counter.programs.starts) - 1 == 2
+    counts = torch.zeros((3, 2), dtype=torch.int64)
+    counter.count(torch.tensor([[[0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]]]), counts)
+    assert counts.tolist() == [[3, 4], [3, 4], [2, 0]]
