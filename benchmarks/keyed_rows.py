@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from constraint_module import OUTPUTS, SIGNALS, make_pack
 
-from fedkg.constraints import ConstraintModule, columns, selection
+from fedkg.constraints import ConstraintModule, columns, evaluated, selection
 from fedkg.constraints.report import ConstraintReport
 from fedkg.pack import Column, Pack
 
@@ -72,7 +72,7 @@ def measure(rows: int, machines: int, batch: int, repeats: int) -> list[dict[str
         return torch.autograd.grad(rules(x, y, keys=keys).penalty, y)[0]
 
     def densely(work: Callable[[], torch.Tensor]) -> torch.Tensor:
-        with patch.object(selection, "WORTH", 0.0):
+        with patch.object(selection, "WORTH", 0.0), patch.object(evaluated, "SMALL", 1 << 62):
             return work()
 
     report: ConstraintReport = rules(x, y, keys=keys)
@@ -96,7 +96,7 @@ def measure(rows: int, machines: int, batch: int, repeats: int) -> list[dict[str
                 "claim": f"{claim}: {rows} constraints for {machines} machines x batch {batch}",
                 "ours": round(ours, 3),
                 "peer": round(peer, 3),
-                "peer_name": "evaluated on the whole batch and masked",
+                "peer_name": "tensor operations on the whole batch, masked",
                 "ratio": round(ratio, 1),
                 "target": TARGET,
                 "holds": ratio >= TARGET,

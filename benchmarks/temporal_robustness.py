@@ -29,8 +29,10 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
-from fedkg.constraints.engine.evaluation import evaluate
-from fedkg.constraints.engine.reading import Reading, Steps
+from fedkg.constraints.engine.traces import windows
+from fedkg.constraints.fused.batch import fused_batch
+from fedkg.constraints.fused.bound import fused
+from fedkg.constraints.fused.call import Call, robustness
 from fedkg.pack import (
     SECTIONS,
     And,
@@ -159,15 +161,17 @@ def single(name: str) -> ConstraintModule:
 def formula_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
     """Traces [n, T] to robustness [n, T], NaN where unknown: the formula alone."""
     bank = single(name).banks[0]
+    program = fused(bank, torch.float32, missing=False)
+    assert program is not None, "there are loops for it"
 
-    def robustness(x: Tensor) -> Tensor:
-        count, steps = x.shape
-        places = Steps(places=count * steps, count=steps, length=None, clip=False)
-        params = bank.params.to(x.dtype)
-        reading = Reading(slots={2: x.reshape(1, -1)}, params=params, careful=False, numbers=bank.numbers, steps=places)
-        return evaluate(bank.formula, reading).reshape(count, steps)
+    def robustness_of(x: Tensor) -> Tensor:
+        outputs = x.reshape(1, -1)
+        none, met = outputs.new_zeros(0, outputs.shape[1]), torch.ones(2, outputs.shape[1], dtype=torch.bool)
+        batch = fused_batch(none, outputs, met, windows(*x.shape, None, clip=False))
+        assert batch is not None, "numbers on a CPU"
+        return robustness(Call(program, batch, bank.numbers, False, 0, 1), none, outputs).reshape(x.shape)
 
-    return robustness
+    return robustness_of
 
 
 def module_on_tensors(name: str) -> Callable[[Tensor], Tensor]:

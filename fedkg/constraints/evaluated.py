@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -21,10 +21,19 @@ from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, 
 from fedkg.constraints.engine.hoist import Extreme, with_extremes
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
 from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.soft import soft_least, soft_robustness
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
+from fedkg.constraints.engine.values import Values, with_values
 from fedkg.constraints.selection import Pairs, Selection, Selector, runs
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
+
+if TYPE_CHECKING:
+    from fedkg.constraints.fused.batch import FusedBatch
+    from fedkg.constraints.fused.call import Call
+
+SMALL = 1 << 12
+"""Fewer rows times samples are left to the engine: what it takes to begin with the loops, compiled once per machine, is not worth it."""
 
 
 class Verdicts(NamedTuple):
@@ -91,6 +100,11 @@ class Evaluated:
             return self.chunks(bank)
         return runs(np.concatenate([[0], np.cumsum(selection.most * np.diff(bank.load))]), self.chunk)
 
+    def judged(self, bank: BankTensors) -> Iterator[slice]:
+        """The rows of a bank in runs whose robustness is evaluated at once: all of them where loops do it, which need no room."""
+        whole = slice(0, bank.rows)
+        return self.runs(bank) if self.call(bank, whole) is None else iter((whole,))
+
     def pairs(self, bank: BankTensors, rows: slice) -> Pairs | None:
         """The pairs on which some rows of a bank are evaluated; None for the whole batch."""
         selection = self._selection(bank)
@@ -113,6 +127,45 @@ class Evaluated:
     @cached_property
     def _selector(self) -> Selector:
         return Selector(self.met, None if self.traces is None else self.traces.rows_inside)
+
+    def call(self, bank: BankTensors, rows: slice, *, missing: bool = False) -> Call | None:
+        """Some rows of a bank for its loops, on its robustness or what is missing of it; None where the engine evaluates them."""
+        keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees traces of its own
+        if self.asleep(bank) or keyed or (missing and not self.form.exact) or self._cells < SMALL:
+            return None
+        from fedkg.constraints.fused.bound import fused
+
+        batch = self._lined_batch if bank.temporal else self._flat_batch
+        program = None if batch is None else fused(bank, self.inputs.dtype, missing=missing)
+        if batch is None or program is None:
+            return None
+        from fedkg.constraints.fused.call import Call
+
+        return Call(program, batch, bank.numbers, bank.initial, rows.start, rows.stop)
+
+    @cached_property
+    def _cells(self) -> int:
+        """Rows of all banks times B."""
+        return sum(bank.rows for bank in self.banks) * self.batch
+
+    @cached_property
+    def _flat_batch(self) -> FusedBatch | None:
+        from fedkg.constraints.fused.batch import fused_batch
+
+        return fused_batch(self.inputs, self.outputs, self.met, None)
+
+    @cached_property
+    def _lined_batch(self) -> FusedBatch | None:
+        from fedkg.constraints.fused.batch import fused_batch
+
+        return fused_batch(self.inputs, self.outputs, self.met, self.traces)
+
+    def sharing(self, banks: tuple[BankTensors, ...], values: Sequence[Values]) -> Evaluated:
+        """The same with banks that evaluate once what they have in common, and read `values`."""
+        if not values:
+            return replace(self, banks=banks)
+        inputs, outputs = with_values(values, self.inputs, self.outputs, self.largest)
+        return replace(self, banks=banks, inputs=inputs, outputs=outputs, measured=self.largest)
 
     def hoisted(self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]) -> Evaluated:
         """The same with banks that read extremes over windows in place of the steps, where that is exact.
@@ -151,23 +204,46 @@ class Evaluated:
         shape = (rows.stop - rows.start, self.batch)
         return self.met.new_ones(shape) if applies is None else applies.expand(shape)
 
-    def robustness(self, bank: BankTensors, rows: slice) -> Tensor:
-        """As it is reported: without the nudge, NaN where unknown or not applicable; [R, B], differentiable."""
+    def robustness(self, bank: BankTensors, rows: slice, *, soft: bool = False) -> Tensor:
+        """As it is reported: without the nudge, NaN where unknown or not applicable; [R, B], differentiable.
+
+        Args:
+            soft: with the minima and maxima of the form in place of exact ones.
+        """
         shape = (rows.stop - rows.start, self.batch)
         if self.asleep(bank):
             return self.inputs.new_full(shape, torch.nan)
+        call = None if soft else self.call(bank, rows)
+        if call is not None:
+            from fedkg.constraints.fused.call import robustness
+
+            values, inside = robustness(call, self.inputs, self.outputs), None if self.traces is None else self.traces.rows_inside
+            return values if inside is None else torch.where(inside, values, torch.nan)
         pairs = self.pairs(bank, rows)
         if pairs is not None:
-            return pairs.spread(reported(bank.formula, evaluate(bank.formula, self._paired(bank, rows, pairs))), torch.nan)
+            reading, unit = self._paired(bank, rows, pairs, offset=soft), bank.unit[rows].index_select(0, pairs.row)
+            return pairs.spread(self._robustness(bank, reading, unit, soft).expand(pairs.row.shape[0], 1), torch.nan)
         lined = self._lined(bank, rows)
-        values = reported(bank.formula, evaluate(bank.formula, self._reading(bank, rows, lined)))
+        values = self._robustness(bank, self._reading(bank, rows, lined, offset=soft), bank.unit[rows], soft)
         values = _again(values, shape[0], lined).expand(shape)
         applies = self.applies(bank, rows) if bank.initial else self._matched(bank, rows)
         return values if applies is None else torch.where(applies, values, torch.nan)
 
-    def least(self, bank: BankTensors, rows: slice) -> Tensor:
+    def _robustness(self, bank: BankTensors, reading: Reading, unit: Tensor, soft: bool) -> Tensor:
+        if soft:
+            return soft_robustness(bank.formula, reading, unit, self.form.truth)
+        return reported(bank.formula, evaluate(bank.formula, reading))
+
+    def least(self, bank: BankTensors, rows: slice, *, soft: bool = False) -> Tensor:
         """Of each window the least robustness of its steps, NaN where none is known; [R, n] for n windows, differentiable."""
-        laid = self.robustness(bank, rows).reshape(rows.stop - rows.start, *self.shape)
+        call = None if soft or self.inputs.requires_grad or self.outputs.requires_grad else self.call(bank, rows)
+        if call is not None and call.batch.lined is not None:
+            from fedkg.constraints.fused.call import least_of
+
+            return least_of(call)
+        laid = self.robustness(bank, rows, soft=soft).reshape(rows.stop - rows.start, *self.shape)
+        if soft:
+            return soft_least(laid, bank.unit[rows], self.form.truth)
         least = torch.nan_to_num(laid, nan=math.inf, posinf=math.inf, neginf=-math.inf).amin(dim=2)
         try:
             infinite = bool(torch.isinf(least).any())
@@ -181,6 +257,12 @@ class Evaluated:
         if self.asleep(bank):
             nowhere = torch.zeros_like(applies)
             return Verdicts(self.inputs.new_full(applies.shape, torch.nan), nowhere, nowhere)
+        call = self.call(bank, rows)
+        if call is not None:
+            from fedkg.constraints.fused.call import verdicts
+
+            values, fires = verdicts(call)
+            return Verdicts(values, applies, applies & fires if isinstance(bank.skeleton, Implies) else applies)
         pairs, lined = self.pairs(bank, rows), self._lined(bank, rows)
         reading = self._reading(bank, rows, lined) if pairs is None else self._paired(bank, rows, pairs)
         holds: Tensor | None = None
@@ -238,12 +320,12 @@ class Evaluated:
         reading = bank.paired(pairs.row + rows.start, pairs.sample, inputs, outputs, careful=careful, offset=True)
         return penalties(bank.skeleton, reading, None, self.form, divided=divided).expand(pairs.row.shape[0], 1)
 
-    def _paired(self, bank: BankTensors, rows: slice, pairs: Pairs) -> Reading:
+    def _paired(self, bank: BankTensors, rows: slice, pairs: Pairs, *, offset: bool = False) -> Reading:
         careful = not self.largest <= bank.quick
-        return bank.paired(pairs.row + rows.start, pairs.sample, self.inputs, self.outputs, careful=careful)
+        return bank.paired(pairs.row + rows.start, pairs.sample, self.inputs, self.outputs, careful=careful, offset=offset)
 
-    def _reading(self, bank: BankTensors, rows: slice, lined: Lined | None) -> Reading:
-        return bank.reading(rows, self.inputs, self.outputs, careful=not self.largest <= bank.quick, lined=lined)
+    def _reading(self, bank: BankTensors, rows: slice, lined: Lined | None, *, offset: bool = False) -> Reading:
+        return bank.reading(rows, self.inputs, self.outputs, careful=not self.largest <= bank.quick, offset=offset, lined=lined)
 
     def _matched(self, bank: BankTensors, rows: slice) -> Tensor | None:
         """Where the conditions of some rows are met and there is a step, bool [R, B] or [1, B]; None: everywhere."""

@@ -21,8 +21,8 @@ from fedkg.constraints.binding.plan import Plan, make_plan
 from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
 from fedkg.constraints.binding.views import Keys, Previous, codes_of, flat_keys, key_codes, model_inputs, why_inactive
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
-from fedkg.constraints.engine.hoist import hoist
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
+from fedkg.constraints.engine.sharing import Sharing, share
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.report import ConstraintReport
@@ -71,11 +71,7 @@ class ConstraintModule(nn.Module):
         self.banks: tuple[BankTensors, ...] = tuple(
             bank_tensors(bank, plan) for bank, plan in zip(pack.banks, self.plan.banks, strict=True)
         )
-        hoisting = hoist(self.plan)
-        self._extremes = hoisting.extremes
-        self._hoisted: tuple[BankTensors | None, ...] = tuple(
-            None if plan is None else bank_tensors(bank, plan) for bank, plan in zip(pack.banks, hoisting.banks, strict=True)
-        )
+        self.sharing: Sharing = share(self.plan, self.banks)
         self.bounds: Bounds = find_bounds(self.plan)
         self._horizons = horizons(pack)
         self._units_checked = self._answers_checked = False
@@ -163,7 +159,8 @@ class ConstraintModule(nn.Module):
         self.check_answers(answers)
         penalty = penalty_form(semantics, temperature, form, sharpness)
         evaluated = self.evaluated(batch, answers, computing_dtype(x, answers), weight=weight, form=penalty)
-        return ConstraintReport(evaluated.hoisted(self._hoisted, self._extremes) if self._extremes else evaluated)
+        shared = evaluated.sharing(self.sharing.banks, self.sharing.values)
+        return ConstraintReport(shared.hoisted(self.sharing.hoisted, self.sharing.extremes) if self.sharing.extremes else shared)
 
     def specialise(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Specialised:
         """The rules on inputs that stay the same while models change: what reads inputs alone is evaluated once, here.
@@ -247,7 +244,7 @@ class ConstraintModule(nn.Module):
         for name in self._wires:
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
         self.banks = tuple(bank.to(device) for bank in self.banks)
-        self._hoisted = tuple(bank and bank.to(device) for bank in self._hoisted)
+        self.sharing = self.sharing.to(device)
         return self
 
     def _checked(self, x: Any) -> Tensor:

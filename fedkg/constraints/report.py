@@ -5,7 +5,7 @@ Letters: B batch, T steps of a window, N rows of the batch (B, or B * T), R rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.total import penalty_apart, penalty_parts, total_penalty
 from fedkg.constraints.uncompiled import uncompiled
@@ -33,43 +34,59 @@ class _Each:
     @uncompiled
     def penalties(self) -> Tensor:
         of = self._of
-        return self._joined([of.penalties(bank, rows, of.inputs, of.outputs) for bank in of.banks for rows in of.runs(bank)])
+        return self._joined(lambda bank: [of.penalties(bank, rows, of.inputs, of.outputs) for rows in of.runs(bank)])
 
     @cached_property
     @uncompiled
     def robustness(self) -> Tensor:
         of = self._of
-        return self._joined([of.robustness(bank, rows) for bank in of.banks for rows in of.runs(bank)])
+        return self._joined(lambda bank: [of.robustness(bank, rows) for rows in of.judged(bank)])
+
+    @cached_property
+    @uncompiled
+    def smooth_robustness(self) -> Tensor:
+        of = self._of
+        return self._joined(lambda bank: [of.robustness(bank, rows, soft=True) for rows in of.runs(bank)])
 
     @cached_property
     @uncompiled
     def applicable(self) -> Tensor:
-        return self._joined([self._of.applies(bank, slice(0, bank.rows)) for bank in self._of.banks], torch.bool)
+        return self._joined(lambda bank: [self._of.applies(bank, slice(0, bank.rows))], torch.bool)
 
     @cached_property
     @uncompiled
     def counted(self) -> Tensor:
         of = self._of
-        return self._joined([of.counted(bank, rows) for bank in of.banks for rows in of.chunks(bank)], torch.bool)
+        return self._joined(lambda bank: [of.counted(bank, rows) for rows in of.chunks(bank)], torch.bool)
 
     @cached_property
     @uncompiled
     def verdicts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Satisfied, violated, fired."""
-        parts: list[list[Tensor]] = [[], [], []]
+        found: tuple[dict[BankTensors, list[Tensor]], ...] = ({}, {}, {})
         with torch.no_grad():
             for bank in self._of.banks:
+                for each in found:
+                    each[bank] = []
                 for rows in self._of.runs(bank):
                     values, applies, fired = self._of.verdicts(bank, rows)
-                    for part, verdict in zip(parts, (applies & (values >= 0), applies & (values < 0), fired), strict=True):
-                        part.append(verdict)
-        satisfied, violated, fired = (self._joined(part, torch.bool) for part in parts)
+                    for each, verdict in zip(found, (applies & (values >= 0), applies & (values < 0), fired), strict=True):
+                        each[bank].append(verdict)
+        satisfied, violated, fired = (self._joined(each.__getitem__, torch.bool) for each in found)
         return satisfied, violated, fired
 
-    def _joined(self, parts: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
-        """Parts [r, N] as one tensor [N, R]."""
-        empty = self._of.inputs.new_zeros((0, self._of.batch), dtype=dtype or self._of.inputs.dtype)
-        return torch.cat([empty, *parts]).T
+    def _joined(self, parts: Callable[[BankTensors], list[Tensor]], dtype: torch.dtype | None = None) -> Tensor:
+        """The parts [r, N] of each bank as one tensor [N, R]."""
+        return for_all_rows(self._of, parts, self._of.batch, dtype)
+
+
+def for_all_rows(of: Evaluated, parts: Callable[[BankTensors], list[Tensor]], count: int, dtype: torch.dtype | None = None) -> Tensor:
+    """What each bank's rows have, in parts [r, count] one after the other, for all rows of the pack: [count, R]."""
+    found = [of.inputs.new_zeros((0, count), dtype=dtype or of.inputs.dtype)]
+    for bank in of.banks:
+        own = parts(bank)
+        found += own if bank.every is None or not own else [bank.of_every(torch.cat(own))]
+    return torch.cat(found).T
 
 
 class ConstraintReport:
@@ -180,11 +197,28 @@ class ConstraintReport:
         applicable, infinite where no number decides. Exact, and differentiable when the model's answers are. Of a window the least of its
         steps.
         """
-        if not self._whole:
-            return self._laid(self._each.robustness)
+        return self._least(soft=False) if self._whole else self._laid(self._each.robustness)
+
+    @cached_property
+    @uncompiled
+    def smooth_robustness(self) -> Tensor:
+        """`robustness` with the minima and maxima of the call's semantics, [B, R], in source units; differentiable.
+
+        "sound": ``>= 0`` exactly where `satisfied`, ``< 0`` where `violated`, NaN where unknown; of n numbers under one minimum or maximum
+        it is within the factors sqrt(n) and 1 / sqrt(n) of the exact one. "smooth": within temperature * log(n) of it, in units of the
+        least scale of the row's comparisons; NaN also where smoothing leaves the sign open. "exact": `robustness` itself. Verdicts are
+        exact in any case. Of a window the smooth least of its steps.
+        """
+        if self._of.form.exact:
+            return self.robustness
+        return self._least(soft=True) if self._whole else self._laid(self._each.smooth_robustness)
+
+    def _least(self, *, soft: bool) -> Tensor:
+        """The least robustness of the steps of each window, [B, R]."""
         of = self._of
-        parts = [of.least(bank, rows) for bank in of.banks for rows in of.chunks(bank)]
-        return torch.cat([of.inputs.new_zeros((0, of.shape[0])), *parts]).T
+        return for_all_rows(
+            of, lambda bank: [of.least(bank, rows, soft=soft) for rows in (of.chunks(bank) if soft else of.judged(bank))], of.shape[0]
+        )
 
     @cached_property
     def satisfied(self) -> Tensor:

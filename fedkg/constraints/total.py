@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
+from fedkg.constraints.fused.pay import paid
 from fedkg.constraints.uncompiled import uncompiled
 
 
@@ -42,7 +43,18 @@ def total_penalty(of: Evaluated) -> Tensor:
     The gradient is taken chunk by chunk together with the value, so that no intermediate result outlives its chunk; it can be
     differentiated once. Inside `torch.func` transforms, where that is not possible, the usual graph is built.
     """
-    shares = _shares(of, _weight(of))
+    weight = _weight(of)
+    shares = _shares(of, weight)
+    known, done = paid(of, shares, weight[0], lambda banks: _each(of, banks, shares, weight))
+    rest = [None if at in done else share for at, share in enumerate(shares)]
+    total = _by_graph(of, rest)
+    return total if known is None else total + known.sum()
+
+
+def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
+    """The penalty of the banks that have shares, by the engine."""
+    if not any(share is not None for share in shares):
+        return of.inputs.new_zeros(())
     differentiable = torch.is_grad_enabled() and (of.inputs.requires_grad or of.outputs.requires_grad)
     try:
         inputs, outputs = (part.detach().requires_grad_(differentiable and part.requires_grad) for part in (of.inputs, of.outputs))
@@ -76,9 +88,16 @@ def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
     Args:
         weight: of samples, [C, n]: the first n samples of the batch are the first part, and so on.
     """
-    each = weight.flatten()
+    shares = _shares(of, weight)
+    known, done = paid(of, shares, weight.flatten(), lambda banks: _each(of, banks, shares, weight))
+    value = _each(of, [at for at in range(len(of.banks)) if at not in done], shares, weight)
+    return (value if known is None else value + known).view(weight.shape).sum(dim=1)
+
+
+def _each(of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], weight: Tensor) -> Tensor:
+    """What each sample adds to the penalty of its part by some banks (positions), [B], by the engine; weights as in `_shares`."""
     value = of.inputs.new_zeros(of.batch)
-    for bank, rows, share in _pieces(of, _shares(of, weight)):
+    for bank, rows, share in _pieces(of, [share if at in banks else None for at, share in enumerate(shares)]):
         scale = late_scale(bank.skeleton, of.form)
         share = share if scale is None else share / bank.params[scale, rows].to(share.dtype)
         pairs = of.pairs(bank, rows)
@@ -88,7 +107,7 @@ def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
         else:
             missing = of.paired_penalties(bank, rows, pairs, of.inputs, of.outputs, divided=scale is None)[:, 0]
             value = value.index_add(0, pairs.sample, missing * share[pairs.row, pairs.sample // max(1, weight.shape[1])])
-    return (value * each).view(weight.shape).sum(dim=1)
+    return value * weight.flatten()
 
 
 def penalty_parts(of: Evaluated, group: Sequence[Tensor], groups: int) -> Tensor:
@@ -98,12 +117,14 @@ def penalty_parts(of: Evaluated, group: Sequence[Tensor], groups: int) -> Tensor
         group: for each bank which of the G groups each of its rows is in, int64 [R].
     """
     parts = of.inputs.new_zeros(groups)
-    for bank, own, share in zip(of.banks, group, _shares(of, _weight(of)), strict=True):
+    for bank, own, share in zip(of.banks, group, _shares_apart(of, _weight(of)), strict=True):
         if share is None:
             continue
+        sums = [parts[:0]]
         for rows in of.runs(bank):
-            added, row = _added(of, bank, rows, share[rows], of.inputs, of.outputs)
-            parts = parts.index_add(0, own[rows] if row is None else own[rows][row], added.to(parts.dtype))
+            added, row = _added(of, bank, rows, torch.ones_like(share[:1]).expand(rows.stop - rows.start, 1), of.inputs, of.outputs)
+            sums.append(added if row is None else added.new_zeros(rows.stop - rows.start).index_add(0, row, added))
+        parts = parts.index_add(0, own, (bank.of_every(torch.cat(sums)) * share[:, 0]).to(parts.dtype))
     return parts
 
 
@@ -148,6 +169,12 @@ def _weight(of: Evaluated) -> Tensor:
 
 
 def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
+    """The shares of `_shares_apart`, those of equal rows added up."""
+    apart = _shares_apart(of, weight)
+    return [None if share is None else bank.together(share) for bank, share in zip(of.banks, apart, strict=True)]
+
+
+def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     """For each bank on outputs what one unit of a row's penalty, summed over a part of the batch, adds to that part's total: [R, C].
 
     A rule's weight divided by the weighted number of (constraint, sample) pairs of it that apply (and, over time, are known).
@@ -158,13 +185,25 @@ def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     judged = [bank for bank in of.banks if bank.touches_output and not of.asleep(bank)]
     zeros = weight.new_zeros(len(of.pack.manifest.rules), weight.shape[0])
     met = _counted(of.met, weight)
-    applying = torch.cat([zeros[:0], *(_applying(of, bank, rows, met, weight) for bank in judged for rows in of.runs(bank))])
+    applying = torch.cat([zeros[:0], *(_applying_to_all(of, bank, met, weight) for bank in judged)])
     rule = torch.cat([of.met.new_zeros(0, dtype=torch.int64), *(bank.rule for bank in judged)])
     own = torch.cat([zeros[:0, 0], *(bank.weight for bank in judged)]).to(weight.dtype)[:, None]
     counts, weights = zeros.index_add(0, rule, applying * own), zeros[:, :1].index_add(0, rule, own)
     factor = torch.where(counts > 0, weights / torch.where(counts > 0, counts, 1.0), 0.0)
-    shares = iter((factor[rule] * own).split_with_sizes([bank.rows for bank in judged]))
+    shares = iter((factor[rule] * own).split_with_sizes([bank.rule.shape[0] for bank in judged]))
     return [next(shares) if bank in judged else None for bank in of.banks]
+
+
+def _applying_to_all(of: Evaluated, bank: BankTensors, of_condition: Tensor, weight: Tensor) -> Tensor:
+    """`_applying` for all rows of the pack's bank."""
+    several = not bank.temporal and bank.conditions.shape[0] > 1
+    call = of.call(bank, slice(0, bank.rows), missing=True) if several else None
+    if call is not None:
+        from fedkg.constraints.fused.call import applying
+
+        return bank.of_every(applying(call, weight))
+    parts = [_applying(of, bank, rows, of_condition, weight) for rows in of.runs(bank)]
+    return bank.of_every(torch.cat([weight.new_zeros((0, weight.shape[0])), *parts]))
 
 
 def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor) -> Tensor:

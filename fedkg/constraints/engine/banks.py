@@ -7,7 +7,8 @@ K (row, sample) pairs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,8 @@ from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.traces import Lined
 from fedkg.constraints.selection import runs
 from fedkg.pack.bank import Bank
-from fedkg.pack.formulas import Formula, Initially
+from fedkg.pack.formulas import AtLeast, Compare, Formula, Initially
+from fedkg.pack.walk import subformulas
 
 CHUNK = 1 << 18
 """Numbers per row chunk, R x B: small enough for the intermediate results to stay in a cache, large enough to hide the calls."""
@@ -34,7 +36,7 @@ def chunk_of(memory: float) -> int:
     return max(1, int(memory * 2**20 / (4 * ALIVE)))
 
 
-INDICES = ("input_index", "output_index", "conditions", "params", "weight", "rule")
+INDICES = ("input_index", "output_index", "conditions", "params", "weight", "rule", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,8 +71,12 @@ class BankTensors:
         inputs, outputs: which slots are input and which output columns.
         input_index [inputs, R], output_index [outputs, R]: rows of the input and output numbers.
         conditions: [k, R]. params: float64 [p, R, 1]. weight: float64 [R]. rule: int64 [R].
+        every: int64 [R'], where equal rows are evaluated once: R are evaluated then, and these say which of them each of the R' rows of the
+            pack's bank is, whose `weight` and `rule` there are; None: each is its own.
         asked: int64 [k, R], the conditions on the CPU. numbers: float64 [p, R], the parameters there.
         load: int64 [R + 1], how many rows and members stand before each row.
+        unit: float64 [R, 1], the least scale of the row's comparisons: what smooth robustness is smoothed by; 1 for a row without any.
+        kept: what evaluations have found out about the bank once and for all.
     """
 
     skeleton: Formula
@@ -90,11 +96,22 @@ class BankTensors:
     numbers: NDArray[np.float64]
     members: tuple[MemberTensors, ...]
     load: NDArray[np.int64]
+    unit: Tensor
+    kept: dict[Any, Any] = field(default_factory=dict, init=False)
+    every: Tensor | None = None
 
     @property
     def rows(self) -> int:
         """R."""
-        return self.rule.shape[0]
+        return self.params.shape[1]
+
+    def of_every(self, each: Tensor) -> Tensor:
+        """What each row evaluated has, [R, ...], for each row of the pack's bank, [R', ...]."""
+        return each if self.every is None else each.index_select(0, self.every)
+
+    def together(self, each: Tensor) -> Tensor:
+        """What the rows of the pack's bank have, [R', ...], added up for each row evaluated, [R, ...]."""
+        return each if self.every is None else each.new_zeros((self.rows, *each.shape[1:])).index_add(0, self.every, each)
 
     @property
     def initial(self) -> bool:
@@ -109,7 +126,8 @@ class BankTensors:
     def to(self, device: torch.device) -> BankTensors:
         """The same bank on another device."""
         members = tuple(table.to(device) for table in self.members)
-        return replace(self, members=members, **{name: getattr(self, name).to(device) for name in INDICES})
+        every = None if self.every is None else self.every.to(device)
+        return replace(self, members=members, every=every, **{name: getattr(self, name).to(device) for name in INDICES})
 
     def chunks(self, batch: int, numbers: int = CHUNK) -> Iterator[slice]:
         """The rows in runs of at most so many numbers, those of members included, or of one row."""
@@ -224,6 +242,7 @@ def bank_tensors(bank: Bank, plan: BankPlan) -> BankTensors:
         numbers=plan.params,
         members=tuple(_member_tensors(table) for table in plan.members),
         load=_load(plan),
+        unit=_tensor(_least_scales(plan)[:, None]),
     )
 
 
@@ -250,6 +269,28 @@ def _load(plan: BankPlan) -> NDArray[np.int64]:
         ends.append(table.offsets if table.parent < 0 else table.offsets[ends[table.parent]])
         load = load + ends[-1]
     return load
+
+
+def _least_scales(plan: BankPlan) -> NDArray[np.float64]:
+    """The least scale of the comparisons of each row and of its members, those inside terms left out; [R]."""
+    tables: tuple[BankPlan | MemberPlan, ...] = (plan, *plan.members)
+    least = [np.full(table.params.shape[1], np.inf) for table in tables]
+    for table, atom in _comparisons(plan.skeleton, -1):
+        np.fmin(least[table + 1], tables[table + 1].params[atom.scale], out=least[table + 1])
+    for at in range(len(plan.members), 0, -1):  # parents stand before their members
+        members = plan.members[at - 1]
+        owner = np.repeat(np.arange(members.offsets.shape[0] - 1), np.diff(members.offsets))
+        np.fmin.at(least[members.parent + 1], owner, least[at])
+    return np.where(np.isfinite(least[0]) & (least[0] > 0), least[0], 1.0)
+
+
+def _comparisons(formula: Formula, table: int) -> Iterator[tuple[int, Compare]]:
+    """The comparisons that a formula is made of, each with its table."""
+    for part in subformulas(formula):
+        if isinstance(part, Compare):
+            yield table, part
+        elif isinstance(part, AtLeast):
+            yield from _comparisons(part.arg, part.members)
 
 
 def _slots(

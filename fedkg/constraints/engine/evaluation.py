@@ -77,9 +77,9 @@ def _shown(robustness: Tensor, reading: Reading) -> Tensor:
     return unmarked(robustness, ROBUSTNESS.unknown(robustness.dtype)) if reading.careful or ends else robustness
 
 
-def evaluate_term(term: Term, reading: Reading) -> Tensor:
-    """The value of a term, [R, B] or broadcast to it; NaN where it or any part of it is not a finite number."""
-    return _term(term, reading, True)
+def evaluate_term(term: Term, reading: Reading, *, guarded: bool = True) -> Tensor:
+    """The value of a term, [R, B] or broadcast to it; NaN where it or any part of it is not a finite number, as far as `guarded`."""
+    return _term(term, reading, guarded)
 
 
 def reported(skeleton: Formula, robustness: Tensor) -> Tensor:
@@ -193,7 +193,7 @@ def compare_margin(atom: Compare, positive: bool, reading: Reading) -> Tensor:
     return margin
 
 
-def class_margin(atom: ClassIn, positive: bool, reading: Reading, temperature: float | None = None) -> Tensor:
+def class_margin(atom: ClassIn, positive: bool, reading: Reading, temperature: float | Tensor | None = None) -> Tensor:
     """Best score inside the set minus best outside, or its negative; infinite where one of the two is empty."""
     inside, outside = (
         [shield(reading.slots[i]) if reading.careful else reading.slots[i] for i in part] for part in (atom.inside, atom.outside)
@@ -206,7 +206,7 @@ def class_margin(atom: ClassIn, positive: bool, reading: Reading, temperature: f
     return torch.where(_any([torch.isnan(s) for s in (*inside, *outside)]), math.nan, margin) if reading.careful else margin
 
 
-def _best(scores: Sequence[Tensor], temperature: float | None) -> Tensor:
+def _best(scores: Sequence[Tensor], temperature: float | Tensor | None) -> Tensor:
     if temperature is None:
         return extreme_of(scores, False)
     return temperature * torch.logsumexp(_stacked(scores) / temperature, dim=0)

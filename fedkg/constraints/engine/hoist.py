@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, assert_never
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.plan import BankPlan, Plan
+from fedkg.constraints.binding.plan import BankPlan
+from fedkg.constraints.engine.rewriting import Column, next_slot, rewired, with_children, with_sides
 from fedkg.constraints.engine.sliding import extreme
 from fedkg.constraints.engine.traces import Traces, line_up
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import sides, subterms, used_slots
+from fedkg.pack.walk import sides, subterms
 
 WORTH = 2
 """A bank's windows are hoisted where it has at least so many rows for each extreme that they need."""
@@ -68,17 +70,16 @@ class _Use(NamedTuple):
     lowest: bool
 
 
-def hoist(plan: Plan) -> Hoisting:
-    """The banks of a plan with their windows hoisted where it pays: see `WORTH`."""
-    found: list[tuple[BankPlan, Formula, list[_Use]] | None] = [_hoisted(bank) for bank in plan.banks]
+def hoist(banks: Sequence[BankPlan], inputs: int, outputs: int) -> Hoisting:
+    """Banks over so many input and output numbers with their windows hoisted where it pays: see `WORTH`."""
+    found: list[tuple[BankPlan, Formula, list[_Use]] | None] = [_hoisted(bank) for bank in banks]
     known = sorted({e for one in found if one for use in one[2] for e in _extremes(one[0], use)}, key=_kind)
-    counts = {False: len(plan.input_reads), True: len(plan.output_reads)}
+    counts = {False: inputs, True: outputs}
     places: dict[Extreme, int] = {}
     for one_extreme in known:
         places[one_extreme] = counts[one_extreme.output]
         counts[one_extreme.output] += 1
-    banks = tuple(one and _rewired(*one, places) for one in found)
-    return Hoisting(banks=banks, extremes=tuple(known))
+    return Hoisting(banks=tuple(one and _rewired(*one, places) for one in found), extremes=tuple(known))
 
 
 def with_extremes(extremes: Sequence[Extreme], inputs: Tensor, outputs: Tensor, traces: Traces) -> tuple[Tensor, Tensor]:
@@ -162,10 +163,9 @@ def _temporal(formula: Temporal, bank: BankPlan, uses: list[_Use]) -> Formula:
     elif isinstance(formula.arg, Compare):
         use = _use(formula, formula.arg, bank, every)
         if use is not None and len(set(_extremes(bank, use))) * WORTH <= bank.rows:
-            place = Slot(index=max((*bank.inputs, *bank.outputs)) + 1 + before, role=use.slot.role)
+            place = Slot(index=next_slot(bank) + before, role=use.slot.role)
             uses.append(use)
-            arg = formula.arg.model_copy(update={name: _replaced(getattr(formula.arg, name), place) for name in ("left", "right")})
-            return OverExtreme(op=formula.op, low=formula.low, high=formula.high, arg=arg)
+            return OverExtreme(op=formula.op, low=formula.low, high=formula.high, arg=with_sides(formula.arg, partial(_replaced, place)))
     return formula.model_copy(update={"arg": _formula(formula.arg, bank, uses)})
 
 
@@ -220,33 +220,15 @@ def _signed(slope: int, factors: Sequence[Term], bank: BankPlan) -> int | None:
     return slope
 
 
-def _replaced(term: Term, place: Slot) -> Term:
+def _replaced(place: Slot, term: Term) -> Term:
     """The term with another slot in place of its own."""
-    match term:
-        case Slot():
-            return place
-        case Sum() | Product():
-            return term.model_copy(update={"args": tuple(_replaced(arg, place) for arg in term.args)})
-        case Negate():
-            return term.model_copy(update={"arg": _replaced(term.arg, place)})
-        case Quotient():
-            return term.model_copy(update={"numerator": _replaced(term.numerator, place)})
-        case _:
-            return term
+    return place if isinstance(term, Slot) else with_children(term, partial(_replaced, place))
 
 
 def _rewired(bank: BankPlan, skeleton: Formula, uses: Sequence[_Use], places: dict[Extreme, int]) -> BankPlan:
     """The bank reading what its rewritten skeleton reads."""
-    used, first = used_slots(skeleton), max((*bank.inputs, *bank.outputs)) + 1
-    wires: dict[bool, tuple[tuple[int, ...], np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = {}
-    for output, slots, index in ((False, bank.inputs, bank.input_index), (True, bank.outputs, bank.output_index)):
-        kept = [i for i, slot in enumerate(slots) if slot in used]
-        more = [i for i, use in enumerate(uses) if (use.slot.role == "output") == output]
-        rows = [index[i] for i in kept] + [np.array([places[e] for e in _extremes(bank, uses[i])], dtype=np.int64) for i in more]
-        wires[output] = (
-            tuple(slots[i] for i in kept) + tuple(first + i for i in more),
-            np.array(rows, dtype=np.int64).reshape(-1, bank.rows),
-        )
-    return replace(
-        bank, skeleton=skeleton, inputs=wires[False][0], input_index=wires[False][1], outputs=wires[True][0], output_index=wires[True][1]
-    )
+    columns = []
+    for i, use in enumerate(uses):
+        rows = np.array([places[one] for one in _extremes(bank, use)], dtype=np.int64)
+        columns.append(Column(slot=Slot(index=next_slot(bank) + i, role=use.slot.role), rows=rows))
+    return rewired(bank, skeleton, columns)

@@ -9,6 +9,10 @@ missing of all parts together, becomes
 The minimum is its mirror image. Both keep the sign of the exact extreme, are continuous, never rise as a part falls, agree however parts
 are put in brackets, and give no part a gradient above 1. Of n violated parts the maximum is between the exact one and sqrt(n) times it.
 
+Chains of them need no roots in between: of *signed squares*, ``u = m * |m|``, the maximum is the sum of the positive ones or, where there
+is none, minus the inverse of the sum of their inverses; 0 is unknown, and what inputs alone decide is infinite. All of these are then rules
+of arithmetic.
+
 They are generalised means (Mehdipour, Vasile and Belta 2019, "Arithmetic-geometric mean robustness"; Uzun, Elango, Garoche and Acikmese
 2024, "Optimization with temporal and logical specifications via generalized mean-based smooth robustness measures") of the powers 2 and -2,
 without the division by the number of parts: so a step that breaks a rule counts the same however long the window is, and two steps joined
@@ -17,7 +21,9 @@ to a third are three steps. The arithmetic-geometric mean is not continuous wher
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,3 +74,52 @@ def settled(sums: Tensor, edge: float, *, lowest: bool) -> Tensor:
     result = torch.where(inverse > 0, -sign * weak, -sign * edge)
     result = torch.where(squares > 0, between(sums.dtype), result)
     return torch.where(known, torch.where(reached, sign * strong, sign * edge), result)
+
+
+def signed_squares(missing: Tensor, edge: float) -> Tensor:
+    """``m * |m|`` of each number: 0 where it is `between`, infinite where it is half of `edge` or more."""
+    side = (missing > between(missing.dtype)).to(missing.dtype) - (missing <= 0).to(missing.dtype)
+    size = (side * missing).clamp(max=FAR) + NEAR
+    return torch.where(missing.detach().abs() >= edge / 2, side * math.inf, side * size * size)
+
+
+def signed_roots(squares: Tensor, edge: float) -> Tensor:
+    """The number whose signed square each is; the mirror of `signed_squares`."""
+    plain = (squares != 0) & ~torch.isinf(squares)
+    size = torch.where(plain, squares.abs(), 1.0).sqrt()
+    side = torch.sign(squares.detach())
+    return torch.where(plain, side * size, torch.where(squares == 0, between(squares.dtype), side * edge))
+
+
+class _UpperSquare(torch.autograd.Function):
+    """`upper_square`; where a part is 0 or infinite its formula has a derivative, but none that the chain rule finds."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(left: Tensor, right: Tensor) -> Tensor:
+        violated = left.clamp(min=0.0) + right.clamp(min=0.0)
+        return torch.where(violated > 0, violated, -1.0 / (1.0 / left.abs() + 1.0 / right.abs()))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """The shares follow from the result and the parts."""
+        ctx.save_for_backward(output, *inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        found, *parts = ctx.saved_tensors
+        return tuple(gradients[0] * upper_shares(found, part) for part in parts)
+
+
+def upper_square(left: Tensor, right: Tensor) -> Tensor:
+    """The signed square of the norm that stands for the maximum of two numbers, given theirs."""
+    found: Tensor = _UpperSquare.apply(left, right)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+    return found
+
+
+def upper_shares(found: Tensor, part: Tensor) -> Tensor:
+    """The derivative of `upper_square` by one of its parts."""
+    plain = torch.isfinite(found) & torch.isfinite(part) & (part != 0)
+    ratio = torch.where(plain, found, 0.0) / torch.where(plain, part, 1.0)
+    return torch.where(found > 0, (part > 0).to(part.dtype), ratio.square())

@@ -111,7 +111,7 @@ def penalties(
         [R, B], or broadcast to it.
     """
     guards, rest = split_guards(skeleton)
-    missing = _missing(rest, True, reading, form.truth, divided)
+    missing = missing_of(rest, True, reading, form.truth, divided)
     decided = reading.careful or reading.steps is not None or reads_inputs_alone_somewhere(rest)
     with torch.no_grad():
         for guard in guards:
@@ -149,19 +149,20 @@ def late_scale(skeleton: Formula, form: PenaltyForm = HINGE) -> int | None:
     return rest.scale if isinstance(rest, Compare) and form == HINGE else None
 
 
-def _missing(formula: Formula, positive: bool, reading: Reading, truth: Truth, divided: bool = True) -> Tensor:
+def missing_of(formula: Formula, positive: bool, reading: Reading, truth: Truth, divided: bool = True) -> Tensor:
     """How much is missing of the formula or of its negation: positive where violated; where unknown, what `truth` has for it."""
-    if not reads_output(formula):
+    if reading.unit is None and not reads_output(formula):
         return _decided(formula, positive, reading, truth)
     match formula:
         case Compare():
             missing = compare_margin(formula, not positive, reading)
-            missing = missing / reading.params[formula.scale] if divided else missing
+            if divided:
+                missing = missing / (reading.params[formula.scale] if reading.unit is None else reading.unit)
             return _marked(missing + HAIR if (formula.op in ("lt", "ne")) == positive else missing, reading, truth)
         case ClassIn():
             return _class_missing(formula, positive, reading, truth)
         case Not():
-            return _missing(formula.arg, not positive, reading, truth)
+            return missing_of(formula.arg, not positive, reading, truth)
         case And():
             return _joined([(arg, positive) for arg in formula.args], positive, reading, truth)
         case Or():
@@ -170,14 +171,14 @@ def _missing(formula: Formula, positive: bool, reading: Reading, truth: Truth, d
             parts = [(formula.antecedent, not positive), (formula.consequent, positive)]
             return _joined(parts, not positive, reading, truth)
         case AtLeast() | Temporal() | Until() | Initially():
-            return compound(formula, positive, reading, truth, lambda arg, sign, own: _missing(arg, sign, own, truth))
+            return compound(formula, positive, reading, truth, lambda arg, sign, own: missing_of(arg, sign, own, truth))
         case CategoryIs() | Known():
-            raise AssertionError("no output is read here")
+            return _decided(formula, positive, reading, truth)
     assert_never(formula)
 
 
 def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: Reading, truth: Truth) -> Tensor:
-    values = [_missing(part, positive, reading, truth) for part, positive in parts]
+    values = [missing_of(part, positive, reading, truth) for part, positive in parts]
     if truth.sound:
         return norm_of(values, truth.edge, lowest=not conjunction)
     if truth.temperature is None:
@@ -188,11 +189,13 @@ def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: R
 def _class_missing(atom: ClassIn, positive: bool, reading: Reading, truth: Truth) -> Tensor:
     """What the best score on the one side lacks to the best on the other; as a norm what any inside lacks to all outside."""
     hair = HAIR if atom.strict == positive else 0.0
-    missing = class_margin(atom, not positive, reading, truth.temperature).clamp(-UNREACHABLE, UNREACHABLE) + hair
+    unit = 1.0 if reading.unit is None else reading.unit
+    temperature = None if truth.temperature is None else truth.temperature * unit
+    missing = (class_margin(atom, not positive, reading, temperature) / unit).clamp(-UNREACHABLE, UNREACHABLE) + hair
     if truth.sound and atom.inside and atom.outside:
         scores = {i: shield(reading.slots[i]) for i in (*atom.inside, *atom.outside)}
         sign = 1.0 if positive else -1.0
-        lacks = [[sign * (scores[o] - scores[i]) + hair for i in atom.inside] for o in atom.outside]
+        lacks = [[sign * (scores[o] - scores[i]) / unit + hair for i in atom.inside] for o in atom.outside]
         spread = norm_of([norm_of(row, truth.edge, lowest=positive) for row in lacks], truth.edge, lowest=not positive)
         missing = torch.where(torch.isnan(missing), missing, spread)
     return _marked(missing, reading, truth)

@@ -57,6 +57,8 @@ class Reading:
         numbers: float64 [p, R], the parameters where they steer the evaluation: windows and counts.
         members: by position of the set's table.
         steps: for formulas over time.
+        unit: for what is missing: [R, 1], what every margin is divided by, also those of inputs, which then decide nothing; None: each
+            comparison's own scale, and inputs decide.
     """
 
     slots: Mapping[int, Tensor]
@@ -66,3 +68,4 @@ class Reading:
     numbers: NDArray[np.float64] | None = None
     members: Mapping[int, Members] = field(default_factory=dict)
     steps: Steps | None = None
+    unit: Tensor | None = None

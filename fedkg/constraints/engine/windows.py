@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.norms import norm_of, settled, weighed
 from fedkg.constraints.engine.reading import Steps
 from fedkg.constraints.engine.sliding import clamped, extreme, growth, until_within
@@ -183,6 +184,9 @@ def _until_within(left: Tensor, right: Tensor, first: int, last: int, beyond: fl
     """`until_within` with the minima and maxima of `truth`, by the same doubling."""
     steps = right.shape[-1]
     begin, end = clamped(first, last, steps)
+    if truth.sound:
+        found = norm_until(left, right, begin, end, beyond, truth.edge, lowest=lowest)
+        return found if begin == 0 else picked(sliding(left, 0, begin - 1, beyond, not lowest, truth), found, not lowest, truth)
     base = kept, found = [torch.nn.functional.pad(side, (0, end), value=beyond) for side in (left, right)]
     for width, doubles in growth(end - begin + 1):
         (here, there), shift = ((kept, found), width) if doubles else (base, 1)

@@ -56,6 +56,7 @@ def module(memory: float) -> ConstraintModule:
     for skeleton in (always, Until(op="until", low=2, high=3, left=le(OUT, Param(index=0)), right=le(OUT, OTHER))):
         one = bank_of(skeleton, [0.5, 1.0, 0.0, 6.0], [4, 5])
         grown = {name: np.repeat(getattr(one, name), ROWS, axis=0) for name in one.tensors()}
+        grown["params"][:, 0] = np.linspace(0.0, 1.0, ROWS)  # no row says the same as another
         banks.append(Bank(**grown, skeleton=skeleton))
     return ConstraintModule(pack_of(banks), x=X, y=Y, memory=memory)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -42,7 +43,7 @@ def bank_rows(skeleton: Formula, params: np.ndarray[tuple[int, ...], np.dtype[np
 def both(pack: Pack) -> tuple[ConstraintModule, ConstraintModule]:
     """The module, and one that hoists nothing."""
     module, plain = (ConstraintModule(pack, **LAYOUT) for _ in range(2))
-    plain._extremes = ()
+    plain.sharing = replace(plain.sharing, extremes=())
     for each in (module, plain):
         each._horizons.clear()
     return module, plain
@@ -62,9 +63,10 @@ def test_random_formulas_hoisted_are_those_unhoisted_and_the_interpreters(count:
         formula = as_output(maker.formula(dice.randint(1, 3))[0], dice)
         end: End = "strict" if i % 2 else "clip"
         params = np.repeat(np.array([maker.params]), 20, axis=0)
+        params[:, 0] = np.arange(1, 21)  # scales of their own: no row says the same as another
         pack = pack_of([bank_rows(formula, params, noise)], contract=contract(end))
         module, plain = both(pack)
-        hoisted += module._hoisted[0] is not None
+        hoisted += module.sharing.hoisted[0] is not None
         values = noise.integers(-6, 7, (2, 9, 2 * SIGNALS)) / 4.0
         x, y = (torch.from_numpy(values[..., part]) for part in (slice(0, SIGNALS), slice(SIGNALS, None)))
         leaf = y.clone().requires_grad_()
@@ -109,7 +111,7 @@ def test_windows_that_differ_from_row_to_row(name: str, end: End) -> None:
     numbers = dice.integers(-4, 5, (120, 2)) / 4.0
     params = np.concatenate([np.ones((120, 1)), windows, numbers, dice.uniform(0.5, 2.0, (120, 1))], axis=1)
     module, plain = both(pack_of([bank_rows(skeleton, params, dice)], contract=contract(end)))
-    found = module._hoisted[0]
+    found = module.sharing.hoisted[0]
     assert (found is not None) == expected
     assert found is None or any(isinstance(part, OverExtreme) for part in subformulas(found.skeleton))
     x, y = torch.randn(3, 8, SIGNALS, dtype=torch.float64), torch.randn(3, 8, SIGNALS, dtype=torch.float64, requires_grad=True)
@@ -132,4 +134,4 @@ def test_windows_that_differ_from_row_to_row(name: str, end: End) -> None:
 def test_one_row_is_not_worth_it() -> None:
     dice = np.random.default_rng(0)
     params = np.array([[1.0, 0, 2, 0.5, 1.0, 1.0]])
-    assert both(pack_of([bank_rows(SKELETONS["always"][0], params, dice)], contract=contract("clip")))[0]._extremes == ()
+    assert both(pack_of([bank_rows(SKELETONS["always"][0], params, dice)], contract=contract("clip")))[0].sharing.extremes == ()

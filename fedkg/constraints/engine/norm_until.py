@@ -1,0 +1,118 @@
+"""Until by norms: few passes over signed squares, and a gradient that keeps none of them.
+
+As `sliding` doubles the exact one: over w steps from now it is found_w, and `left` holds for all of them by kept_w; what m and n steps say
+joins into what m + n say. Norms do not distribute over each other, so that the value depends on the brackets, and these on the width of the
+window alone; the sign is that of the exact until in any of them.
+
+Letters: N traces of T steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from fedkg.constraints.engine.norms import signed_roots, signed_squares, upper_shares, upper_square
+from fedkg.constraints.engine.sliding import growth
+from fedkg.constraints.engine.unknown import between
+
+
+def norm_until(left: Tensor, right: Tensor, first: int, last: int, beyond: float, edge: float, *, lowest: bool) -> Tensor:
+    """The norm for: max over t' in t + first .. t + last of min(right at t', min of left from t + first to before t'), [..., T].
+
+    Args:
+        left, right: what is missing, of one shape. beyond: stands beyond the trace, for both. edge: beyond every number there is.
+        lowest: its dual, minima and maxima exchanged.
+    """
+    sign = -1.0 if lowest else 1.0
+    before, there = (sign * signed_squares(side, edge).flatten(0, -2) for side in (left, right))
+    after = 0.0 if beyond == between(right.dtype) else sign * float("inf") * (1.0 if beyond > 0 else -1.0)
+    run = _NormUntil.apply if before.requires_grad or there.requires_grad else _NormUntil.forward
+    found: Tensor = run(before, there, first, last, after)
+    return signed_roots(sign * found, edge).reshape(right.shape)
+
+
+Levels = list[tuple[Tensor, Tensor]]
+
+
+def _risen(left: Tensor, right: Tensor, first: int, last: int, beyond: float) -> Levels:
+    """Kept and found after each pass."""
+    base = pad(left, (0, last), value=beyond), pad(right, (0, last), value=beyond)
+    levels = [base]
+    for width, doubles in growth(last - first + 1):
+        (kept, found), shift = (levels[-1], width) if doubles else (base, 1)
+        kept_on, found_on = (side[..., shift:] for side in levels[-1])
+        kept, found = kept[..., : kept_on.shape[-1]], found[..., : kept_on.shape[-1]]
+        levels.append((_lower(kept, kept_on), upper_square(found, _lower(kept, found_on))))
+    return levels
+
+
+def _lower(left: Tensor, right: Tensor) -> Tensor:
+    return -upper_square(-left, -right)
+
+
+def _fallen(levels: Levels, first: int, last: int, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of both sides."""
+    steps = gradient.shape[-1]
+    of_found = pad(gradient, (first, levels[-1][1].shape[-1] - first - steps))
+    of_kept = torch.zeros_like(of_found)
+    of_left = of_right = torch.zeros_like(levels[0][0])
+    passes = growth(last - first + 1)
+    for (width, doubles), below, above in zip(reversed(passes), levels[-2::-1], levels[:0:-1], strict=True):
+        here, shift = (below, width) if doubles else (levels[0], 1)
+        kept_on, found_on = (side[..., shift:] for side in below)
+        kept, found = (side[..., : kept_on.shape[-1]] for side in here)
+        both = _lower(kept, found_on)
+        to_found, of_both = (of_found * upper_shares(above[1], part) for part in (found, both))
+        to_kept = of_both * upper_shares(-both, -kept) + of_kept * upper_shares(-above[0], -kept)
+        to_found_on, to_kept_on = of_both * upper_shares(-both, -found_on), of_kept * upper_shares(-above[0], -kept_on)
+        of_kept, of_found = pad(to_kept_on, (shift, 0)), pad(to_found_on, (shift, 0))
+        if doubles:
+            of_kept, of_found = of_kept + pad(to_kept, (0, shift)), of_found + pad(to_found, (0, shift))
+        else:
+            rest = of_left.shape[-1] - to_kept.shape[-1]
+            of_left, of_right = of_left + pad(to_kept, (0, rest)), of_right + pad(to_found, (0, rest))
+    return (of_left + of_kept)[..., :steps], (of_right + of_found)[..., :steps]
+
+
+class _NormUntil(torch.autograd.Function):
+    """The until of signed squares [N, T], for `beyond` as such a square; by compiled loops where they can be used."""
+
+    @staticmethod
+    def forward(left: Tensor, right: Tensor, first: int, last: int, beyond: float) -> Tensor:
+        if left.device.type == "cpu":
+            from fedkg.constraints.engine import norm_kernels
+
+            before, there = (side.detach().contiguous().numpy() for side in (left, right))
+            return torch.from_numpy(norm_kernels.forward(before, there, growth(last - first + 1), beyond, first, last))
+        return _risen(left, right, first, last, beyond)[-1][1][..., first : first + right.shape[-1]].clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """The sides alone are kept."""
+        ctx.save_for_backward(*inputs[:2])
+        ctx.window = inputs[2:]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any) -> tuple[Tensor, int]:
+        """More traces."""
+        pairs = zip((left, right), in_dims, strict=False)
+        sides = [side.expand(info.batch_size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
+        found: Tensor = _NormUntil.apply(*(side.flatten(0, 1) for side in sides), *window)  # type: ignore[no-untyped-call]
+        return found.reshape(info.batch_size, -1, found.shape[1]), 0
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (left, right), (first, last, beyond) = ctx.saved_tensors, ctx.window
+        if left.device.type == "cpu" and not torch.is_grad_enabled():  # not to be differentiated again, nor inside transforms
+            from fedkg.constraints.engine import norm_kernels
+
+            before, there, gradient = (part.detach().contiguous().numpy() for part in (left, right, gradients[0]))
+            found = norm_kernels.backward(before, there, growth(last - first + 1), beyond, first, last, gradient)
+            of_left, of_right = (torch.from_numpy(part) for part in found)
+        else:
+            of_left, of_right = _fallen(_risen(left, right, first, last, beyond), first, last, gradients[0])
+        return of_left, of_right, None, None, None

@@ -1,0 +1,181 @@
+"""Around the loops: threads, parts of a batch, keys, second derivatives and transforms, small calls, light imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from fused_engines import VERDICTS, agree, computed_by, said
+from strategies import CATEGORY, X, Y, bank_of, pack_of
+from test_window_gradients import DATA, LIMIT, OTHER, OUT, le, over, until
+from torch import Tensor
+
+from fedkg.constraints import ConstraintModule, evaluated
+from fedkg.constraints.evaluated import Evaluated
+from fedkg.constraints.fused import batch as fused_batch
+from fedkg.pack import And, Bank, Formula, Implies, Or, Product, Sum
+
+GUARDED = Implies(antecedent=le(DATA, LIMIT), consequent=le(Product(args=(OUT, OTHER)), LIMIT))
+FORMULAS: dict[str, Formula] = {
+    "guarded": GUARDED,
+    "or": Or(args=(le(Sum(args=(OUT, DATA)), LIMIT), le(OTHER, LIMIT))),
+    "always": over("always", And(args=(GUARDED, le(OUT, OTHER)))),
+    "until": until("until", closed=True),
+}
+
+
+def rules(formula: Formula, keyed: int = 0, rows: int = 6) -> Bank:
+    """Rows with limits of their own, of a category each where `keyed`, of both categories of the first row's where 2."""
+    bank = bank_of(formula, [0.3, 2.0, 1.0, 3.0], [4, 5, 0, CATEGORY], rows=rows)
+    params = bank.params.copy()
+    params[:, 0] = np.linspace(-0.5, 0.6, rows)
+    keys, codes = np.full((rows, keyed), CATEGORY, dtype=np.int32), np.arange(rows, dtype=np.int32)[:, None] % 3
+    tensors = {name: getattr(bank, name) for name in bank.tensors()}
+    changed = {"params": params, "keys": keys, "codes": np.repeat(codes, keyed, axis=1), "rule": np.arange(rows, dtype=np.int32) % 2}
+    return Bank(**(tensors | changed), skeleton=formula)
+
+
+def module_of(name: str, keyed: int = 0) -> ConstraintModule:
+    return ConstraintModule(pack_of([rules(FORMULAS[name], keyed)]), x=X, y=Y)
+
+
+def data(count: int = 5, steps: int = 7, seed: int = 0) -> tuple[Tensor, Tensor]:
+    dice = torch.Generator().manual_seed(seed)
+    x, y = (torch.randn(count, steps, width, generator=dice, dtype=torch.float64) for width in (4, 5))
+    x[..., CATEGORY] = torch.randint(0, 3, (count, 1), generator=dice).double()
+    return x, y
+
+
+def keys_of(x: Tensor) -> dict[str, list[str]]:
+    return {"Type": ["HLM"[int(code)] for code in x[:, 0, CATEGORY]]}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("keyed", [0, 1, 2])
+def test_rows_with_conditions(name: str, keyed: int) -> None:
+    x, y = data(12)
+    agree(module_of(name, keyed), x, y, keys=keys_of(x))
+
+
+@pytest.mark.parametrize("keyed", [1, 2])
+def test_rows_with_conditions_on_a_batch_without_traces(keyed: int) -> None:
+    x, y = (part.flatten(0, 1) for part in data(40))
+    x[:, CATEGORY] = torch.arange(280).double() % 3
+    found = agree(module_of("guarded", keyed), x, y, keys={"Type": ["HLM"[int(code)] for code in x[:, CATEGORY]]})
+    assert 0 < int(found["applicable"].sum()) < found["applicable"].numel()
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_any_number_of_threads_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit: also sums, for each is of one place."""
+    monkeypatch.setattr(fused_batch, "PART", 64)  # parts that are worth a thread
+    monkeypatch.setattr("fedkg.constraints.fused.call.PART", 64)
+    (x, y), threads, found = data(64, 9), torch.get_num_threads(), []
+    try:
+        for number in (1, 2, 4):
+            torch.set_num_threads(number)
+            found.append(said(module_of(name), x, y, loops=True))
+    finally:
+        torch.set_num_threads(threads)
+    for other in found[1:]:
+        for key, value in found[0].items():
+            rounding = {} if key in (*VERDICTS, "robustness", "at steps") or " by " in key else {"rtol": 1e-14, "atol": 0.0}
+            torch.testing.assert_close(other[key], value, equal_nan=True, **({"rtol": 0.0, "atol": 0.0} | rounding))
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_parts_of_a_batch_that_weigh_unequally(name: str) -> None:
+    x, y = data(6)
+    weight = torch.rand(3, 2, 7, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    weight[1, 1, 5:], weight[2] = 0.0, 0.25
+    found = []
+    for loops in (True, False):
+        with computed_by(loops):
+            answers = y.clone().requires_grad_()
+            apart = module_of(name)(x, answers, sample_weight=weight.flatten(0, 1)).penalty_apart(weight)
+            by = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+            found.append((apart.detach(), *torch.autograd.grad((apart * by).sum(), answers)))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-14)
+    assert (found[0][0] > 0).all()
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("form", ["squared", "log_barrier"])
+def test_penalties_apart_are_differentiated_twice(name: str, form: str) -> None:
+    x, y = data(4)
+    weight = torch.ones(2, 2, 7, dtype=torch.float64)
+    found = []
+    for loops in (True, False):
+        with computed_by(loops):
+            answers = y.clone().requires_grad_()
+            apart = module_of(name)(x, answers, form=form).penalty_apart(weight)  # type: ignore[arg-type]
+            (slope,) = torch.autograd.grad(apart.square().sum(), answers, create_graph=True)
+            found.append((slope.detach(), *torch.autograd.grad(slope.square().sum(), answers)))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=1e-13)
+    assert found[0][1].any()
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_transforms_fall_back(name: str) -> None:
+    x, y = data(4)
+    module = module_of(name)
+
+    def penalty(answers: Tensor) -> Tensor:
+        return module(x, answers).penalty
+
+    def found() -> tuple[Tensor, Tensor, Tensor]:
+        several = torch.stack([y, -y])
+        return torch.func.grad(penalty)(y), torch.func.vmap(penalty)(several), torch.func.vmap(torch.func.grad(penalty))(several)
+
+    results = []
+    for loops in (True, False):
+        with computed_by(loops):
+            results.append(found())
+    torch.testing.assert_close(results[0], results[1], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("semantics", ["smooth", "sound"])
+def test_what_is_not_exact_is_left_to_the_engine(semantics: str) -> None:
+    x, y = data()
+    found = []
+    for loops in (True, False):
+        with computed_by(loops):
+            found.append(module_of("always")(x, y, semantics=semantics).penalty)  # type: ignore[arg-type]
+    assert torch.equal(*found)
+
+
+def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes to begin is not worth it."""
+    called: list[bool] = []
+    call = Evaluated.call
+
+    def observed(self: Evaluated, *args: object, **named: object) -> object:
+        found = call(self, *args, **named)  # type: ignore[arg-type]
+        called.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Evaluated, "call", observed)
+    x, y = data()
+    module_of("guarded")(x, y).robustness  # noqa: B018
+    assert called
+    assert not any(called)
+    called.clear()
+    count = evaluated.SMALL // (6 * 7) + 1
+    module_of("guarded")(*data(count)).robustness  # noqa: B018
+    assert any(called)
+
+
+def test_nothing_to_do_is_no_error() -> None:
+    x, y = data(0)
+    agree(module_of("guarded"), x, y)
+    one = replace(pack_of([rules(GUARDED)]), banks=(rules(GUARDED, rows=0),))
+    agree(ConstraintModule(one, x=X, y=Y), *data())
+
+
+def test_numba_is_not_loaded_before_there_are_loops_to_carry_out() -> None:
+    code = "import sys, fedkg.constraints.module, fedkg.constraints.evaluated, fedkg.constraints.total; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,162 @@
+"""Robustness in the semantics of a call: by norms its sign is the verdict, by log-sum-exp it lies within its bound of the exact one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import formulas, packs, tables
+from test_sound import F32, F64, report_of
+from test_torch_windows import answers_for, ending
+from test_window_gradients import LIMIT, OPERATORS, OUT, batch, le, module_of, over, single
+from torch import Tensor
+from tries import tries
+
+from fedkg.constraints.report import ConstraintReport
+from fedkg.pack import And, AtLeast, Bank, Compare, Formula, Implies, Initially, Not, Or, Pack, Temporal, Until
+from fedkg.pack.formulas import ClassIn
+from fedkg.pack.walk import everywhere
+
+ANY_PACK = st.one_of(packs(temporal=True, members=True), packs(skeletons=formulas()))
+CALLS = (ANY_PACK, tables(max_rows=6), st.integers(0, 99), st.booleans(), st.sampled_from(["strict", "clip"]), st.sampled_from([F32, F64]))
+
+
+def check_signs(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype) -> None:
+    """By norms robustness is not negative where satisfied, negative where violated, and not a number elsewhere; infinite as the exact."""
+    answers = torch.from_numpy(answers_for(seed, len(table), unknown)).to(dtype).requires_grad_()
+    report = report_of(ending(pack, end), table, answers, semantics="sound")
+    found = report.smooth_robustness
+    assert torch.equal(found >= 0, report.satisfied)
+    assert torch.equal(found < 0, report.violated)
+    assert torch.equal(torch.isnan(found), torch.isnan(report.robustness))
+    assert torch.equal(torch.isinf(found), torch.isinf(report.robustness))
+    finite = found.isfinite()
+    if found.requires_grad and finite.any():
+        (gradient,) = torch.autograd.grad(found[finite].sum(), answers)
+        assert torch.isfinite(gradient).all()
+
+
+@given(*CALLS)
+@tries(30)
+def test_the_sign_of_robustness_never_lies(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype) -> None:
+    check_signs(pack, table, seed, unknown, end, dtype)
+
+
+@pytest.mark.slow
+@given(*CALLS)
+@tries(400)
+def test_the_sign_of_robustness_lies_in_none_of_many(
+    pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
+) -> None:
+    check_signs(pack, table, seed, unknown, end, dtype)
+
+
+def leeway(formula: Formula, steps: int) -> float:
+    """By how many temperatures at most log-sum-exp moves a formula's robustness, over traces of so many steps and sets of three."""
+    match formula:
+        case And() | Or():
+            return max(leeway(arg, steps) for arg in formula.args) + math.log(len(formula.args))
+        case Implies():
+            return max(leeway(formula.antecedent, steps), leeway(formula.consequent, steps)) + math.log(2)
+        case Not() | Initially():
+            return leeway(formula.arg, steps)
+        case AtLeast():
+            return leeway(formula.arg, steps) + math.log(8)
+        case Temporal():
+            return leeway(formula.arg, steps) + math.log(steps + 1)
+        case Until():
+            sides = max(leeway(formula.left, steps), leeway(formula.right, steps))
+            return sides + math.log(2) * (4 * math.ceil(math.log2(steps + 1)) + 3) + math.log(steps + 1)
+        case ClassIn():
+            return math.log(max(1, len(formula.inside), len(formula.outside)))
+        case _:
+            return 0.0
+
+
+def least_scale(bank: Bank, row: int) -> float:
+    """Of the comparisons of a row; no member's is below it in these banks."""
+    scales = [bank.params[row, part.scale] for table, part in everywhere(bank.skeleton) if table < 0 and isinstance(part, Compare)]
+    return float(min(scales, default=math.inf))
+
+
+def check_nearness(report: ConstraintReport, pack: Pack, temperature: float, steps: int) -> None:
+    exact, found, start = report.robustness, report.smooth_robustness, 0
+    assert torch.isnan(found)[torch.isnan(exact)].all()
+    for bank in pack.banks:
+        for row in range(bank.rows):
+            near = temperature * leeway(bank.skeleton, steps) * min(least_scale(bank, row), 1e3) + 1e-9
+            pair = [values[:, start + row] for values in (exact, found)]
+            known = ~torch.isnan(pair[1])
+            assert torch.equal(torch.isinf(pair[0])[known], torch.isinf(pair[1])[known])
+            both = known & torch.isfinite(pair[0])
+            assert ((pair[0] - pair[1]).abs()[both] <= near + 1e-9 * pair[0].abs()[both]).all()
+        start += bank.rows
+
+
+@given(st.one_of(packs(temporal=True), packs(skeletons=formulas())), tables(max_rows=6), st.integers(0, 99), st.booleans())
+@tries(30)
+def test_log_sum_exp_stays_within_its_bound(pack: Pack, table: np.ndarray, seed: int, unknown: bool) -> None:
+    answers = torch.from_numpy(answers_for(seed, len(table), unknown))
+    for temperature in (0.3, 0.01):
+        report = report_of(ending(pack, "clip"), table, answers, semantics="smooth", temperature=temperature)
+        check_nearness(report, pack, temperature, len(table))
+
+
+@pytest.mark.parametrize("name", [name for name, (_, members) in OPERATORS.items() if members] + ["until", "nested"])
+def test_members_and_windows_approach_the_exact_ones(name: str) -> None:
+    skeleton, members = OPERATORS[name]
+    module = module_of(single(skeleton, end="clip", members=members))
+    x, y = batch(3, count=4, steps=6)
+    for whole in (True, False):
+        reports = [module(x, y, **options) for options in ({}, {"semantics": "smooth", "temperature": 1e-5})]
+        exact, smooth = ((r if whole else r.at_steps).smooth_robustness for r in reports)
+        assert torch.allclose(exact, smooth, atol=1e-3)
+        assert torch.equal(exact, (reports[0] if whole else reports[0].at_steps).robustness)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("semantics", ["smooth", "sound"])
+def test_gradients_are_finite_differences(name: str, semantics: str) -> None:
+    skeleton, members = OPERATORS[name]
+    module = module_of(single(skeleton, end="strict", members=members))
+    x, y = batch(6, count=1, steps=5)
+
+    def of(answers: Tensor) -> Tensor:
+        report = module(x, answers, semantics=semantics, temperature=0.2)
+        values = torch.cat([report.at_steps.smooth_robustness.flatten(), report.smooth_robustness.flatten()])
+        return values[values.detach().isfinite()]
+
+    assert torch.autograd.gradcheck(of, y.requires_grad_())
+
+
+def two_limits(scale: float) -> tuple[Pack, Tensor]:
+    """Failure and quality at most 0.3 each, at 1.3 and 0.6."""
+    other = le(OUT.model_copy(update={"index": 1}), LIMIT)
+    pack = single(And(args=(le(OUT, LIMIT), other)), end="clip")
+    pack.banks[0].params[0, 1] = scale
+    return pack, torch.tensor([[1.3, 0.6, 0.0, 0.0, 0.0]], dtype=F64)
+
+
+@pytest.mark.parametrize("scale", [1.0, 250.0])
+def test_by_hand_in_source_units(scale: float) -> None:
+    pack, y = two_limits(scale)
+    found = {
+        kind: module_of(pack)(torch.zeros(1, 4, dtype=F64), y, semantics=kind).smooth_robustness.item() for kind in ("smooth", "sound")
+    }
+    t = 0.05 * scale
+    assert found["smooth"] == pytest.approx(-t * math.log(math.exp(1.0 / t) + math.exp(0.3 / t)))
+    assert found["sound"] == pytest.approx(-math.hypot(1.0, 0.3), rel=1e-6)
+
+
+def test_a_window_is_the_smooth_least_of_its_steps() -> None:
+    module = module_of(single(over("always", le(OUT, LIMIT)), low=0, high=0, limit=0.0, end="clip"))
+    y = torch.zeros(1, 3, 5, dtype=F64)
+    y[0, :, 0] = torch.tensor([3.0, -1.0, 4.0])
+    report = module(torch.zeros(1, 3, 4, dtype=F64), y, semantics="sound")
+    assert report.at_steps.smooth_robustness[0, :, 0].tolist() == pytest.approx([-3.0, 1.0, -4.0])
+    assert report.smooth_robustness.item() == pytest.approx(-5.0)
+    assert report.robustness.item() == -4.0
