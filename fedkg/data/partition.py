@@ -42,6 +42,12 @@ class Split:
         """Positions of a site's rows, ascending."""
         return np.flatnonzero(self.owner == site)
 
+    @property
+    def index(self) -> tuple[Index, ...]:
+        """Positions of each site's rows, ascending."""
+        order = np.argsort(self.owner, kind="stable")
+        return tuple(np.split(order, np.cumsum(np.bincount(self.owner, minlength=len(self.sites)))[:-1]))
+
     def counts(self) -> dict[str, int]:
         """Rows per site."""
         return dict(zip(self.sites, np.bincount(self.owner, minlength=len(self.sites)).tolist(), strict=True))
@@ -69,7 +75,7 @@ def dirichlet(
     classes, codes = np.unique(labels, return_inverse=True)
     members = [np.flatnonzero(codes == c) for c in range(len(classes))]
     if len(labels) < min_samples * len(sites):
-        raise _too_few(sites, [len(labels) // len(sites)] * len(sites), min_samples, f"{len(labels)} rows in all")
+        raise too_few(sites, [len(labels) // len(sites)] * len(sites), min_samples, f"{len(labels)} rows in all")
     worst: list[int] = []
     for draw in range(1, ATTEMPTS + 1):
         base = np.full(len(sites), 1.0 / len(sites)) if size_alpha is None else stream.dirichlet(np.full(len(sites), size_alpha))
@@ -82,7 +88,7 @@ def dirichlet(
             return Split(sites=tuple(sites), owner=owner, draws=draw)
         if not worst or min(worst) < int(counts.min()):
             worst = counts.tolist()
-    raise _too_few(sites, worst, min_samples, f"alpha {alpha:g}, the best of {ATTEMPTS} draws")
+    raise too_few(sites, worst, min_samples, f"alpha {alpha:g}, the best of {ATTEMPTS} draws")
 
 
 def iid(labels: NDArray[np.generic], sites: Sequence[str], stream: np.random.Generator, *, min_samples: int = 1) -> Split:
@@ -149,11 +155,12 @@ def hold_out(labels: NDArray[np.generic], shares: Sequence[float], stream: np.ra
 def _checked(split: Split, min_samples: int, how: str) -> Split:
     counts = list(split.counts().values())
     if min(counts) < min_samples:
-        raise _too_few(split.sites, counts, min_samples, how)
+        raise too_few(split.sites, counts, min_samples, how)
     return split
 
 
-def _too_few(sites: Sequence[str], counts: Sequence[int], min_samples: int, how: str) -> JobError:
+def too_few(sites: Sequence[str], counts: Sequence[int], min_samples: int, how: str) -> JobError:
+    """The error of a split that leaves a site with too few rows, by its name; `how` says how the rows were dealt."""
     small = int(np.argmin(counts))
     rows = "no rows" if counts[small] == 0 else f"{counts[small]} rows"
     return JobError(

@@ -1,12 +1,53 @@
 """Models as values: names and shapes of parameters, and pure functions over stacks of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from fedkg.models.mlp import MLP
-from fedkg.models.model import Differentiated, Gradient, Model, Outer, Params, predict
+from fedkg.models.convnet import ConvNet, Convolution, lenet5, small_cnn
+from fedkg.models.graph import KnowledgeGraph
+from fedkg.models.mlp import MLP, softmax_regression
+from fedkg.models.model import Differentiated, Gradient, Model, Outer, Params, Parted, names_of, predict
+from fedkg.models.module import Module, module_at
 from fedkg.models.noise import Noise
+from fedkg.models.recurrent import Recurrent
+from fedkg.models.tabnet import TabNet
+from fedkg.models.transformer import Transformer
 
-MODELS: dict[str, Callable[..., Model]] = {"mlp": MLP}
-"""Models that a job may name, with what makes them; the keyword arguments are the job's model options."""
+MODELS: Mapping[str, Callable[..., Model]] = {
+    "softmax": softmax_regression,
+    "mlp": MLP,
+    "lenet5": lenet5,
+    "cnn": small_cnn,
+    "rnn": partial(Recurrent, cell="rnn"),
+    "gru": partial(Recurrent, cell="gru"),
+    "lstm": partial(Recurrent, cell="lstm"),
+    "transformer": Transformer,
+    "tabnet": TabNet,
+    "module": module_at,
+}
+"""Models by name, with what makes them; a job names `mlp`, whose keyword arguments are the job's model options."""
 
-__all__ = ["MLP", "MODELS", "Differentiated", "Gradient", "Model", "Noise", "Outer", "Params", "predict"]
+__all__ = [
+    "MLP",
+    "MODELS",
+    "ConvNet",
+    "Convolution",
+    "Differentiated",
+    "Gradient",
+    "KnowledgeGraph",
+    "Model",
+    "Module",
+    "Noise",
+    "Outer",
+    "Params",
+    "Parted",
+    "Recurrent",
+    "TabNet",
+    "Transformer",
+    "lenet5",
+    "module_at",
+    "names_of",
+    "predict",
+    "small_cnn",
+    "softmax_regression",
+]

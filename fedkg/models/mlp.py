@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fedkg.errors import JobError
+from fedkg.models.layers import INIT, dense, start_affine
 from fedkg.models.model import Gradient, Outer, Params
-from fedkg.models.noise import Noise, fold, root, uniform
-
-INIT = 0x696E6974
+from fedkg.models.noise import Noise, fold, root
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +35,7 @@ class MLP:
     ``layers.0.bias`` [O] and so on. The start is uniform in plus/minus 1/sqrt(I), as PyTorch's ``Linear`` starts.
 
     Args:
-        inputs: F, the width of a row.
+        inputs: F, the width of a row; or the shape of a sample, such as (1, 28, 28), which is then read as one row.
         hidden: widths of the hidden layers.
         outputs: H, the number of scores.
         dropout: share of hidden values that are zeroed in training; the rest is scaled up by 1 / (1 - dropout).
@@ -51,7 +50,7 @@ class MLP:
     [(8, 3), (8,), (1, 8), (1,)]
     """
 
-    inputs: int
+    inputs: int | tuple[int, ...]
     hidden: tuple[int, ...] = (64, 64)
     outputs: int = 1
     dropout: float = 0.0
@@ -69,23 +68,24 @@ class MLP:
     @property
     def widths(self) -> tuple[int, ...]:
         """Inputs, hidden layers, outputs."""
-        return (self.inputs, *self.hidden, self.outputs)
+        return (self.inputs if isinstance(self.inputs, int) else prod(self.inputs), *self.hidden, self.outputs)
 
     @property
     def layers(self) -> int:
         """Number of dense layers."""
         return len(self.hidden) + 1
 
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: the last layer is the head."""
+        return {"body": tuple(f"layers.{layer}." for layer in range(self.layers - 1)), "head": (f"layers.{self.layers - 1}.",)}
+
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`."""
         key = root(seed, INIT)
         params: Params = {}
         for layer, (fan_in, fan_out) in enumerate(zip(self.widths[:-1], self.widths[1:], strict=True)):
-            bound = fan_in**-0.5
-            shapes = {"weight": (fan_out, fan_in), "bias": (fan_out,)} if self.bias else {"weight": (fan_out, fan_in)}
-            for part, (name, shape) in enumerate(shapes.items()):
-                draw = uniform(fold(fold(key, layer), part), shape)
-                params[f"layers.{layer}.{name}"] = (draw * (2 * bound) - bound).to(dtype)
+            params |= start_affine(fold(key, layer), f"layers.{layer}", (fan_out, fan_in), dtype, bias=self.bias)
         return params
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
@@ -94,11 +94,13 @@ class MLP:
 
     def forward(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None) -> tuple[Tensor, _Saved]:
         """See `Differentiated.forward`."""
+        if not isinstance(self.inputs, int):
+            x = x.flatten(-len(self.inputs))
         inputs: list[Tensor] = []
         factors: list[Tensor | None] = [None]
         for layer in range(self.layers):
             inputs.append(x)
-            x = _dense(params[f"layers.{layer}.weight"], params.get(f"layers.{layer}.bias"), x)
+            x = dense(params[f"layers.{layer}.weight"], params.get(f"layers.{layer}.bias"), x)
             if layer + 1 < self.layers:
                 x = torch.relu(x) if self.activation == "relu" else torch.tanh(x)
                 factor = self._factor(noise, layer, x)
@@ -136,15 +138,10 @@ class MLP:
         return keep.to(x.dtype) * (1.0 / (1.0 - self.dropout))
 
 
-def _dense(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
-    """x @ weight^T + bias for a stack: weight [C, O, I], bias [C, O], x [C, B, I] or [B, I]; result [C, B, O]."""
-    clients, outputs, inputs = weight.shape
-    if x.dim() == 2:
-        # All models read the same rows: one wide product instead of C narrow ones.
-        flat = F.linear(x, weight.reshape(clients * outputs, inputs), None if bias is None else bias.reshape(-1))
-        return flat.view(x.shape[0], clients, outputs).transpose(0, 1)
-    if clients == 1:
-        return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
-    if bias is None:
-        return torch.bmm(x, weight.transpose(1, 2))
-    return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+def softmax_regression(inputs: int | tuple[int, ...], outputs: int, *, bias: bool = True) -> MLP:
+    """Softmax (multinomial logistic) regression: one dense layer from the sample's values to the class scores.
+
+    >>> [tuple(p.shape) for p in softmax_regression((1, 28, 28), 10).init(seed=0).values()]
+    [(10, 784), (10,)]
+    """
+    return MLP(inputs=inputs, hidden=(), outputs=outputs, bias=bias)

@@ -5,13 +5,14 @@ Letters: C clients of a stack (or models, or one), B batch, F input features, H 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from fedkg.errors import JobError
 from fedkg.models.noise import Noise
 
 Params = dict[str, Tensor]
@@ -54,7 +55,8 @@ class Model(Protocol):
 
         Args:
             params: each [C, ...].
-            x: [C, B, F], or [B, F] when all read the same rows.
+            x: [C, B, F], or [B, F] when all read the same rows. Windows [C, B, T, F] and images [C, B, channels, height, width]
+                take the place of rows in models that read them; the outputs are [C, B, H] all the same.
             noise: randomness for training (dropout); without it the model is in evaluation and deterministic.
         """
         ...
@@ -69,11 +71,37 @@ class Differentiated(Protocol):
         ...
 
     def backward(self, params: Mapping[str, Tensor], saved: Any, slope: Tensor) -> dict[str, Gradient]:
-        """Gradients of the parameters from the derivative by the outputs, `slope` [C, B, H]."""
+        """Gradients of the parameters from the derivative by the outputs, `slope` [C, B, H].
+
+        An `Outer` has one entry for each sample; a weight that serves a sample several times (at each step of time) has a whole gradient.
+        """
         ...
 
 
+@runtime_checkable
+class Parted(Protocol):
+    """A model that says which of its parameters clients share and which each may keep for itself."""
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """``body``, what clients share, and ``head``, what each may keep: prefixes of parameter names; together all, none in both."""
+        ...
+
+
+def names_of(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The parameters whose name begins with a prefix such as ``layers.2.``, in the model's order.
+
+    Raises:
+        JobError: naming the prefix that no parameter begins with.
+    """
+    names = tuple(names)
+    for prefix in prefixes:
+        if not any(name.startswith(prefix) for name in names):
+            raise JobError("no parameter of the model begins so", expected=", ".join(names), received=prefix)
+    return tuple(name for name in names if name.startswith(tuple(prefixes)))
+
+
 def predict(model: Model, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Outputs [B, H] of one model (parameters without a client dimension) on rows x [B, F], in evaluation."""
+    """Outputs [B, H] of one model (parameters without a client dimension) on samples x [B, F] (or [B, ...]), in evaluation."""
     with torch.no_grad():
         return model.apply({name: value.unsqueeze(0) for name, value in params.items()}, x)[0]

@@ -62,6 +62,19 @@ def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float6
     return (((bits >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53).to(dtype).reshape(tuple(shape))
 
 
+def keep(key: Tensor, count: int, rate: float) -> Tensor:
+    """bool [..., count], each True with probability ``1 - rate`` rounded to 1/65536, from the stream `key` [..., 1] (or []).
+
+    Every number of the stream decides four neighbours, by 16 of its bits each, the lowest first.
+    """
+    return _kept(mix(key + torch.arange(1, (count + 3) // 4 + 1, device=key.device) * GOLDEN), count, rate)
+
+
+def _kept(words: Tensor, count: int, rate: float) -> Tensor:
+    limit = min(round(rate * (1 << 16)), (1 << 16) - 1) - (1 << 15)
+    return words.view(torch.int16)[..., :count] >= limit
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
     """Where a model that is being trained takes its randomness from: one key per client, and the number of the local step.
@@ -79,8 +92,9 @@ class Noise:
 
         Element (b, h) depends on the client's key, step, site, b and h alone; b is the position in the client's batch.
         """
-        clients, batch, width = shape
-        keys = fold(fold(self.keys, self.step), site)
-        place = torch.arange(1, batch * width + 1, device=keys.device) * GOLDEN
-        bits = mix(keys.unsqueeze(1) + place)
-        return (bits >= _signed(int(rate * _WRAP) - (_WRAP >> 1))).view(clients, batch, width)
+        keys, count = fold(fold(self.keys, self.step), site), shape[1] * shape[2]
+        if keys.device.type != "cpu":
+            return keep(keys.unsqueeze(1), count, rate).view(shape)
+        from fedkg.models.noise_kernels import streams
+
+        return _kept(streams(keys, (count + 3) // 4), count, rate).view(shape)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedkg.models.noise import GOLDEN, Noise, fold, mix, root, uniform
+from fedkg.models.noise import GOLDEN, Noise, fold, keep, mix, root, uniform
+from fedkg.models.noise_kernels import streams
 
 MASK = (1 << 64) - 1
 
@@ -60,6 +61,17 @@ def test_dropout_depends_on_client_step_and_site_and_not_on_the_stack() -> None:
     assert torch.equal(Noise(keys, 2).keep(1, (4, 6, 8), 0.5), whole[:, :6])
     for other in (Noise(keys, 3).keep(1, (4, 10, 8), 0.5), Noise(keys, 2).keep(0, (4, 10, 8), 0.5), whole.roll(1, 0)):
         assert 0.3 < float((other == whole).double().mean()) < 0.7
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 50_001])
+def test_the_compiled_streams_are_those_of_tensors(count: int) -> None:
+    keys = fold(root(9), torch.arange(5))
+    assert torch.equal(streams(keys, count), fold(keys.unsqueeze(1), torch.arange(count)))
+    assert torch.equal(Noise(keys, 4).keep(2, (5, 1, count), 0.3).flatten(1), keep(fold(fold(keys, 4), 2).unsqueeze(1), count, 0.3))
+
+
+def test_hardly_anything_is_kept_at_the_highest_rate() -> None:
+    assert float(Noise(root(0).view(1), 0).keep(0, (1, 300, 300), 1 - 1e-9).double().mean()) < 1e-3
 
 
 def test_no_dropout_keeps_everything() -> None:

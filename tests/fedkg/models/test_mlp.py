@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedkg.errors import JobError
-from fedkg.models import MLP, MODELS, Differentiated, Noise, Outer, Params, predict
+from fedkg.models import MLP, Differentiated, Noise, Outer, Params, predict
 from fedkg.models.noise import fold, root
 
 
@@ -95,13 +95,3 @@ def test_dropout_is_for_training_only() -> None:
 def test_impossible_models_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(JobError, match=said):
         MLP(**options)
-
-
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_every_model_is_stackable(name: str) -> None:
-    model = MODELS[name](inputs=3, outputs=2)
-    one, two = model.init(0, torch.float64), model.init(1, torch.float64)
-    x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    both = model.apply({key: torch.stack([one[key], two[key]]) for key in one}, x)
-    assert both.shape == (2, 5, 2)
-    torch.testing.assert_close(both[1], predict(model, two, x), rtol=1e-12, atol=1e-12)

@@ -1,0 +1,99 @@
+"""What a split deals to whom: rows of each class at each site, shown and saved; and the split itself in a file. K sites, C classes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.data.partition import Index, Split
+from fedkg.errors import JobError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SplitTable:
+    """Rows of each class at each site.
+
+    Attributes:
+        sites: K names. classes: C names. counts: int64 [K, C].
+    """
+
+    sites: tuple[str, ...]
+    classes: tuple[str, ...]
+    counts: Index
+
+    def rows(self) -> list[list[str]]:
+        """A header, a line for each site with its total, and a line of totals."""
+        whole = np.concatenate([self.counts, self.counts.sum(0, keepdims=True)])
+        lines = [[name, *map(str, row), str(sum(row))] for name, row in zip((*self.sites, "all"), whole.tolist(), strict=True)]
+        return [["site", *self.classes, "rows"], *lines]
+
+    def text(self) -> str:
+        """The table for people, columns aligned."""
+        rows = self.rows()
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        aligned = [
+            [f"{row[0]:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))] for row in rows
+        ]
+        return "\n".join("  ".join(row) for row in aligned)
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as CSV."""
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(self.rows())
+        Path(path).write_text(text.getvalue(), encoding="utf-8")
+
+
+def split_table(split: Split, labels: NDArray[np.generic], names: tuple[str, ...] = ()) -> SplitTable:
+    """The table of a split.
+
+    Args:
+        split: of N rows. labels: [N], the class of each row; unknown numbers (NaN) count as a class of their own, ``unknown``.
+        names: of classes 0, 1, ...; without them the labels themselves are the names, in order.
+
+    Raises:
+        JobError: when there is not one label for each row of the split.
+    """
+    if len(labels) != len(split.owner):
+        raise JobError("not one label for each row of the split", expected=str(len(split.owner)), received=str(len(labels)))
+    if names:
+        codes, classes = labels.astype(np.int64), names
+    else:
+        values, codes = np.unique(labels, return_inverse=True)
+        classes = tuple(_word(value) for value in values.tolist())
+    counts = np.zeros((len(split.sites), len(classes)), dtype=np.int64)
+    np.add.at(counts, (split.owner, codes), 1)
+    return SplitTable(sites=split.sites, classes=classes, counts=counts)
+
+
+def save_split(split: Split, path: str | Path) -> None:
+    """Write a split to an ``.npz`` file: the sites' names and each row's site."""
+    names, owner = np.array(split.sites, dtype=np.str_), split.owner.astype(np.int32)
+    with Path(path).open("wb") as file:
+        np.savez_compressed(file, sites=names, owner=owner, draws=np.array(split.draws))
+
+
+def load_split(path: str | Path) -> Split:
+    """The split that `save_split` wrote.
+
+    Raises:
+        JobError: when the file is missing, or holds no split.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            sites, owner, draws = tuple(file["sites"].tolist()), file["owner"].astype(np.int64), int(file["draws"])
+    except (OSError, EOFError, KeyError, ValueError) as error:
+        raise JobError(f"{path} holds no split", received=str(error)) from error
+    if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < len(sites):
+        raise JobError(f"{path}: a row belongs to no site", expected=f"0 .. {len(sites) - 1}", received=str(int(owner.max())))
+    return Split(sites=sites, owner=owner, draws=draws)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, float):
+        return "unknown" if value != value else f"{value:g}"
+    return str(value)

@@ -1,0 +1,156 @@
+"""Forecasters with recurrent layers (plain, gated, long short-term memory), with their derivative in closed form.
+
+The cells are our own: the library's recurrent layers cannot be batched over clients with different weights. All that does not depend on
+the step before is taken out of the loop over time: the inputs' products are one matrix product before it, the gradients of all weights one
+after it; the loop itself holds one product a step, both ways.
+
+Letters: C clients of a stack, B batch, T steps of the history, F features of a step, N steps the cells make, W width of the state, I
+width of what a layer reads, G gates of a cell (1, 3, 4), P steps of the forecast, O values forecast at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.models.cells import CELLS, Trail
+from fedkg.models.layers import INIT, dense, for_each, spread, start_affine
+from fedkg.models.model import Gradient, Params
+from fedkg.models.noise import Noise, fold, root
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Saved:
+    """Of each layer what it read [C, N * B, I] and the trail of its cell; what the head read [C, J, W], step-major where it reads all."""
+
+    inputs: list[Tensor]
+    trails: list[Trail]
+    read: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrent:
+    """Layers of recurrent cells over a window [B, T, F] and a dense head; the outputs are [C, B, P * O], step after step.
+
+    Without `window` the cells go through the T steps, and the head reads the last state: P * O values at once. With it they make P steps,
+    each of which reads `window` consecutive past steps at once, the last of them ending at the window's end, and the head reads every
+    state: O values each. The second form is that of FedSTL's experiments (An, Johnson and Ma, 2024: 120 h of history, 24 steps that each
+    read 96 h, two layers of width 16).
+
+    Parameters are called as PyTorch's: ``cells.0.weight_ih`` [G W, I], ``weight_hh`` [G W, W], ``bias_ih``, ``bias_hh`` [G W], with its
+    order of gates, and ``head.weight``; all start uniform in plus/minus 1/sqrt(W), the head too. The cells are the body (see `Parted`).
+
+    Args:
+        cell: ``rnn`` (tanh), ``gru`` or ``lstm``.
+        features: F. history: T. horizon: P. outputs: O.
+        window: past steps that one step of the cells reads, or None.
+        hidden: W. layers: number of recurrent layers.
+
+    Raises:
+        JobError: when a width is below 1, or the history is too short for the windows.
+    """
+
+    cell: Literal["rnn", "gru", "lstm"]
+    features: int = 1
+    history: int = 120
+    horizon: int = 24
+    outputs: int = 1
+    window: int | None = None
+    hidden: int = 16
+    layers: int = 2
+
+    def __post_init__(self) -> None:
+        if self.cell not in CELLS:
+            raise JobError("unknown recurrent cell", expected=" or ".join(CELLS), received=str(self.cell))
+        if min(self.features, self.history, self.horizon, self.outputs, self.hidden, self.layers, self.window or 1) < 1:
+            raise JobError("a layer of the model has no width", expected="widths and lengths of at least 1", received=str(self))
+        if self.window is not None and self.window + self.horizon - 1 > self.history:
+            raise JobError(
+                "the history is too short for the model's windows",
+                expected=f"history of at least window + horizon - 1 = {self.window + self.horizon - 1}",
+                received=f"history {self.history}",
+            )
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`."""
+        return {"body": ("cells.",), "head": ("head.",)}
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        key, bound, gates = root(seed, INIT), self.hidden**-0.5, CELLS[self.cell].gates
+        params: Params = {}
+        for layer in range(self.layers):
+            inputs = self.features * (self.window or 1) if layer == 0 else self.hidden
+            own = fold(key, layer)
+            shapes = {"weight_ih": (inputs,), "weight_hh": (self.hidden,), "bias_ih": (), "bias_hh": ()}
+            for part, (name, rest) in enumerate(shapes.items()):
+                params[f"cells.{layer}.{name}"] = spread(fold(own, part), (gates * self.hidden, *rest), bound, dtype)
+        wide = self.outputs * (1 if self.window else self.horizon)
+        return params | start_affine(fold(key, self.layers), "head", (wide, self.hidden), dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`; x [C, B, T, F] or [B, T, F]. Differentiable by autograd."""
+        value = self._steps(for_each(x, params["head.bias"].shape[0], 2))
+        for layer in range(self.layers):
+            drive, weight, bias = self._driven(params, layer, value.flatten(1, 2), value.shape[1])
+            value = CELLS[self.cell].run(drive, weight, bias)
+        return self._answer(params, value.flatten(1, 2) if self.window else value[:, -1])
+
+    def forward(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None) -> tuple[Tensor, _Saved]:
+        """See `Differentiated.forward`."""
+        value = self._steps(for_each(x, params["head.bias"].shape[0], 2))
+        inputs, trails = [], []
+        for layer in range(self.layers):
+            inputs.append(value.flatten(1, 2))
+            trails.append(CELLS[self.cell].trace(*self._driven(params, layer, inputs[-1], value.shape[1])))
+            value = trails[-1].states[:, 1:]
+        read = value.flatten(1, 2) if self.window else value[:, -1]
+        return self._answer(params, read), _Saved(inputs, trails, read)
+
+    def backward(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> dict[str, Gradient]:
+        """See `Differentiated.backward`."""
+        clients, batch = slope.shape[:2]
+        if self.window:
+            slope = slope.view(clients, batch, self.horizon, self.outputs).transpose(1, 2).flatten(1, 2)
+        gradients: dict[str, Gradient] = {"head.weight": torch.bmm(slope.transpose(1, 2), saved.read), "head.bias": slope.sum(1)}
+        states = torch.bmm(slope, params["head.weight"]).view(clients, -1, batch, self.hidden)
+        for layer in reversed(range(self.layers)):
+            trail = saved.trails[layer]
+            every = CELLS[self.cell].back(trail, states, params[f"cells.{layer}.weight_hh"])
+            by_input, by_state = (each.flatten(1, 2) for each in every)
+            gradients[f"cells.{layer}.weight_ih"] = torch.bmm(by_input.transpose(1, 2), saved.inputs[layer])
+            gradients[f"cells.{layer}.weight_hh"] = torch.bmm(by_state.transpose(1, 2), trail.before.flatten(1, 2))
+            gradients[f"cells.{layer}.bias_ih"] = bias = by_input.sum(1)
+            gradients[f"cells.{layer}.bias_hh"] = bias.clone() if every[0] is every[1] else by_state.sum(1)
+            if layer:
+                states = torch.bmm(by_input, params[f"cells.{layer}.weight_ih"]).view(clients, -1, batch, self.hidden)
+        return {name: gradients[name] for name in params}
+
+    def _driven(self, params: Mapping[str, Tensor], layer: int, flat: Tensor, steps: int) -> tuple[Tensor, Tensor, Tensor]:
+        """What the inputs [C, N * B, I] add to a layer's gates, [C, N, B, G W], and the weight and bias of what the state adds."""
+        weight_ih, weight_hh, bias_ih, bias_hh = (params[f"cells.{layer}.{name}"] for name in _NAMES)
+        drive = dense(weight_ih, bias_ih, flat)
+        return drive.view(drive.shape[0], steps, -1, drive.shape[2]), weight_hh, bias_hh
+
+    def _answer(self, params: Mapping[str, Tensor], read: Tensor) -> Tensor:
+        """The head's outputs [C, B, P * O] from the last states [C, B, W], or from all, step-major [C, P * B, W]."""
+        out = dense(params["head.weight"], params["head.bias"], read)
+        if self.window:
+            out = out.view(out.shape[0], self.horizon, -1, self.outputs).transpose(1, 2).flatten(2)
+        return out
+
+    def _steps(self, x: Tensor) -> Tensor:
+        """What the first layer reads at its steps, [C, N, B, I], from [C, B, T, F]."""
+        if self.window is None:
+            return x.transpose(1, 2)
+        tail = x[:, :, self.history - self.window - self.horizon + 1 :]
+        return tail.unfold(2, self.window, 1).permute(0, 2, 1, 4, 3).flatten(3)
+
+
+_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

@@ -1,0 +1,162 @@
+"""TabNet's encoder of table rows (Arik and Pfister, 2021), alone or fused with a graph encoder of what is known about the columns.
+
+Where TabNet normalises over batches we normalise over each row's hidden values: a client's answer then hangs on no other row, nothing but
+parameters has to be sent, and a batch that is padded or split gives the same result.
+
+Letters: C clients of a stack, B batch, F features, W width of decision and of attention, H outputs, V nodes of the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.models.graph import KnowledgeGraph, convolve_nodes, start_convolutions
+from fedkg.models.layers import INIT, dense, for_each, normalise, start_affine, start_norm
+from fedkg.models.model import Params
+from fedkg.models.noise import Noise, fold, root
+
+_ROOT_HALF = math.sqrt(0.5)
+_BLOCKS = 2
+"""Gated blocks that all steps share, and as many of each step's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TabNet:
+    """Steps that each choose some features of the row (sparsely) and add what they decide from them; a dense head on the sum.
+
+    Step i reads ``M_i x``, the mask ``M_i = sparsemax(P_{i-1} h_i(a_{i-1}))`` with ``P_i = P_{i-1} (relaxation - M_i)``; gated blocks, two
+    shared by all steps and two of its own, turn that into a decision and the next step's attention.
+
+    With a graph, the row's representation is ``beta h_sensor + (1 - beta) h_graph``, beta learned, in 0 .. 1 (SCFA, Arafat, section 5).
+    The paper does not say how the graph's encoding depends on the row; here ``h_graph`` is the mean over the observed columns of the row's
+    value times the encoding of the node that the column observes, after `convolutions` graph convolutions. beta starts at 1/2.
+
+    Parameters: ``shared.``, ``steps.0.`` (splits the first attention off) to ``steps.N.``, ``graph.``, ``fusion.logit`` [1] and ``head.``,
+    the last being the head, all others the body (see `Parted`).
+
+    Args:
+        inputs: F. outputs: H. steps: N, decision steps. width: W. relaxation: above 1 lets a feature be chosen by several steps.
+        graph: what is known about the columns, or None. convolutions: layers over it.
+
+    Raises:
+        JobError: for widths below 1, a relaxation below 1, or a graph over another number of columns.
+    """
+
+    inputs: int
+    outputs: int = 1
+    steps: int = 5
+    width: int = 128
+    relaxation: float = 1.3
+    graph: KnowledgeGraph | None = None
+    convolutions: int = 3
+
+    def __post_init__(self) -> None:
+        if min(self.inputs, self.outputs, self.steps, self.width, self.convolutions) < 1:
+            raise JobError("a layer of the model has no width", expected="widths and numbers of at least 1", received=str(self.inputs))
+        if self.relaxation < 1.0:
+            raise JobError("the relaxation of TabNet must be at least 1", received=str(self.relaxation))
+        if self.graph is not None and len(self.graph.column_node) != self.inputs:
+            raise JobError(
+                "the knowledge graph is over other columns than the model",
+                expected=f"column_node of {self.inputs} features",
+                received=str(len(self.graph.column_node)),
+            )
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`."""
+        return {"body": ("shared.", "steps.") if self.graph is None else ("shared.", "steps.", "graph.", "fusion."), "head": ("head.",)}
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        key, twice = root(seed, INIT), 2 * self.width
+        params: Params = {}
+        for block in range(_BLOCKS):
+            params |= _start_block(fold(key, block), f"shared.{block}", self.inputs if block == 0 else twice, twice, dtype)
+        for step in range(self.steps + 1):
+            own = fold(key, _BLOCKS + step)
+            for block in range(_BLOCKS):
+                params |= _start_block(fold(own, block), f"steps.{step}.{block}", twice, twice, dtype)
+            if step:
+                params |= start_affine(fold(own, _BLOCKS), f"steps.{step}.attention", (self.inputs, self.width), dtype)
+                params |= start_norm(f"steps.{step}.norm", self.inputs, dtype)
+        last = fold(key, _BLOCKS + self.steps + 1)
+        if self.graph is not None:
+            params |= start_convolutions(fold(last, 0), "graph", self.graph, self.width, self.convolutions, dtype)
+            params["fusion.logit"] = torch.zeros(1, dtype=dtype)
+        return params | start_affine(fold(last, 1), "head", (self.outputs, self.width), dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`; there is no dropout."""
+        x = for_each(x, params["head.bias"].shape[0], 1)
+        sensor = torch.zeros((), dtype=x.dtype, device=x.device)
+        for decision, _ in self._decisions(params, x):
+            sensor = sensor + decision
+        if self.graph is not None:
+            beta = torch.sigmoid(params["fusion.logit"]).unsqueeze(1)
+            sensor = beta * sensor + (1 - beta) * self._known(params, self.graph, x)
+        return dense(params["head.weight"], params["head.bias"], sensor)
+
+    def masks(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """What each step looks at: shares [C, N, B, F] that sum to 1 over the features."""
+        x = for_each(x, params["head.bias"].shape[0], 1)
+        return torch.stack([mask for _, mask in self._decisions(params, x)], 1)
+
+    def _decisions(self, params: Mapping[str, Tensor], x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each step's decision [C, B, W] and mask [C, B, F]."""
+        attention = self._transformed(params, 0, x)[..., self.width :]
+        left = torch.ones_like(x)
+        for step in range(1, self.steps + 1):
+            name = f"steps.{step}"
+            score = dense(params[f"{name}.attention.weight"], params[f"{name}.attention.bias"], attention)
+            mask = sparsemax(left * normalise(params[f"{name}.norm.weight"], params[f"{name}.norm.bias"], score))
+            left = left * (self.relaxation - mask)
+            value = self._transformed(params, step, mask * x)
+            attention = value[..., self.width :]
+            yield torch.relu(value[..., : self.width]), mask
+
+    def _transformed(self, params: Mapping[str, Tensor], step: int, x: Tensor) -> Tensor:
+        """The feature transformer of a step, [C, B, 2 W]: the shared gated blocks, then its own, each added to what it reads."""
+        value = _block(params, "shared.0", x)
+        for name in (*(f"shared.{block}" for block in range(1, _BLOCKS)), *(f"steps.{step}.{block}" for block in range(_BLOCKS))):
+            value = (value + _block(params, name, value)) * _ROOT_HALF
+        return value
+
+    def _known(self, params: Mapping[str, Tensor], graph: KnowledgeGraph, x: Tensor) -> Tensor:
+        """What the graph adds for each row, [C, B, W]."""
+        observed = graph.observed.to(x.device)
+        nodes = convolve_nodes(params, "graph", graph, self.convolutions)
+        columns = nodes.index_select(1, graph.column_node.to(x.device)[observed])
+        return torch.bmm(x.index_select(2, observed), columns) / max(1, len(observed))
+
+
+def sparsemax(score: Tensor) -> Tensor:
+    """The point of the probability simplex nearest to each row of scores [..., F] (Martins and Astudillo, 2016): sums to 1, often 0."""
+    # Only differences count; without the shift large scores would lose the digits of the threshold.
+    score = score - score.amax(-1, keepdim=True)
+    ranked = score.detach().sort(-1, descending=True).values
+    place = torch.arange(1, score.shape[-1] + 1, device=score.device)
+    inside = 1 + place * ranked > ranked.cumsum(-1)
+    support = inside.sum(-1, keepdim=True)
+    kept = score >= ranked.gather(-1, support - 1)
+    # With the support held, the threshold is an average of the scores in it: its derivative is that of the projection.
+    threshold = ((score * kept).sum(-1, keepdim=True) - 1) / kept.sum(-1, keepdim=True)
+    return torch.clamp(score - threshold, min=0)
+
+
+def _start_block(key: Tensor, name: str, inputs: int, width: int, dtype: torch.dtype) -> Params:
+    return start_affine(key, name, (2 * width, inputs), dtype) | start_norm(f"{name}.norm", 2 * width, dtype)
+
+
+def _block(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+    """A gated block: dense, normalised, one half through the sigmoid of the other."""
+    value = dense(params[f"{name}.weight"], params[f"{name}.bias"], x)
+    value = normalise(params[f"{name}.norm.weight"], params[f"{name}.norm.bias"], value)
+    first, second = value.chunk(2, -1)
+    return first * torch.sigmoid(second)
