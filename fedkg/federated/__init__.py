@@ -2,7 +2,8 @@
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa
-from fedkg.federated.losses import LOSSES, BinaryCrossEntropy, CrossEntropy, SquaredError
+from fedkg.federated.from_data import clients_of
+from fedkg.federated.losses import LOSSES, BinaryCrossEntropy, CrossEntropy, KnownSquaredError, SquaredError
 from fedkg.federated.problem import Clients, Problem
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.scoring import ProbeScores, ScoredRows, ScoreOptions, Scorer
@@ -18,6 +19,7 @@ __all__ = [
     "Choice",
     "Clients",
     "CrossEntropy",
+    "KnownSquaredError",
     "ProbeScores",
     "Problem",
     "RoundRecord",
@@ -27,6 +29,7 @@ __all__ = [
     "ServerState",
     "Settings",
     "SquaredError",
+    "clients_of",
     "fedavg",
     "from_tensors",
     "initial_state",

@@ -25,7 +25,12 @@ class Sums:
 class WeightedMean:
     """``sum_k w_k update_k / sum_k w_k`` in each group; one pass over the updates, none of them kept."""
 
-    def begin(self, models: Params) -> Sums:
+    @property
+    def needs_root(self) -> bool:
+        """See `Aggregate.needs_root`."""
+        return False
+
+    def begin(self, models: Params, root: Params | None = None) -> Sums:
         """See `Aggregate.begin`."""
         first = next(iter(models.values()))
         weight = torch.zeros(first.shape[0], dtype=torch.float64, device=first.device)
@@ -49,3 +54,7 @@ class WeightedMean:
         """See `Aggregate.finish`."""
         inverse = torch.where(fold.weight > 0, 1.0 / fold.weight, 0.0)
         return {name: total * inverse.to(total.dtype).view(-1, *[1] * (total.dim() - 1)) for name, total in fold.update.items()}
+
+    def counted(self, fold: Sums) -> Tensor | None:
+        """See `Aggregate.counted`."""
+        return None

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from fedkg.federated.after import NothingAfter
 from fedkg.federated.aggregate import WeightedMean
+from fedkg.federated.before import NothingBefore
 from fedkg.federated.gradient import MeanGradient
 from fedkg.federated.grouping import AsStarted
 from fedkg.federated.joints import (
     AfterRound,
     Aggregate,
+    BeforeRound,
     Differentiation,
     Grouping,
     Local,
@@ -27,11 +32,22 @@ from fedkg.federated.sampling import UniformSampling
 from fedkg.federated.server import AddUpdate
 from fedkg.federated.start import GlobalStart
 from fedkg.federated.weighting import BySamples
+from fedkg.models.model import Params
+
+if TYPE_CHECKING:
+    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.state import ServerState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
     """A federated algorithm: what stands at each joint, in the order of the round. The defaults are FedAvg's.
+
+    Attributes:
+        beside: what each client trains beside the model it sends, on the same minibatches: of it only `start`, `terms`,
+            `differentiation` and `local` matter, and nothing of it is sent. Its names in `ServerState.clients` must be its own.
+        pooled: all samples are gathered at one client first: no federation at all, the upper bound for one.
+        alike: where the server holds several models, whether all begin as the first one does; otherwise each at random.
 
     >>> from fedkg.federated.algorithms import scfa
     >>> scfa().with_terms().name
@@ -39,7 +55,9 @@ class Algorithm:
     """
 
     name: str
+    alike: bool = False
     sampling: Sampling = field(default_factory=UniformSampling)
+    before: BeforeRound = field(default_factory=NothingBefore)
     start: Start = field(default_factory=GlobalStart)
     terms: tuple[Term, ...] = ()
     differentiation: Differentiation = field(default_factory=MeanGradient)
@@ -50,7 +68,21 @@ class Algorithm:
     aggregate: Aggregate = field(default_factory=WeightedMean)
     server: ServerStep = field(default_factory=AddUpdate)
     after: AfterRound = field(default_factory=NothingAfter)
+    beside: Algorithm | None = None
+    pooled: bool = False
 
     def with_terms(self, *terms: Term) -> Algorithm:
         """This algorithm with more terms in the clients' objective, for instance a constraint penalty."""
-        return replace(self, terms=(*self.terms, *terms))
+        beside = None if self.beside is None else self.beside.with_terms(*terms)
+        return replace(self, terms=(*self.terms, *terms), beside=beside)
+
+    @property
+    def one_model(self) -> bool:
+        """Whether all clients use the server's one model."""
+        return self.beside is None and isinstance(self.start, GlobalStart)
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """The models [C, ...] that the clients (int64 [C]) use: those they train beside, where they do, else where they would start."""
+        if self.beside is not None:
+            return self.beside.deployed(work, state, clients)
+        return self.start.deployed(work, state, clients)

@@ -16,16 +16,20 @@ from fedkg.models.model import Params
 
 
 def usable(updates: Updates) -> Updates:
-    """The updates without those that hold NaN or an infinity; these stand in `rejected` with the parameter where it was found."""
+    """The updates without those that hold NaN or an infinity; these stand in `rejected` with the parameter where it was found.
+
+    A client that would remember such a value is left out too: it keeps what it remembered before.
+    """
     suspicious = torch.zeros(len(updates.clients), dtype=torch.bool, device=updates.clients.device)
-    for value in updates.update.values():
+    sent = updates.update | updates.shared | updates.remembered
+    for value in sent.values():
         # The sum is finite when all values are, unless it overflows; so a sum that is not only raises suspicion.
-        suspicious |= ~torch.isfinite(value.flatten(1).sum(1))
+        suspicious |= ~torch.isfinite(value.flatten(1).sum(1) if value.dim() > 1 else value)
     if not bool(suspicious.any()):
         return updates
     rejected = dict(updates.rejected)
     for place in suspicious.nonzero().flatten().tolist():
-        reason = _not_finite({name: value[place] for name, value in updates.update.items()})
+        reason = _not_finite({name: value[place] for name, value in sent.items()})
         if reason:
             rejected[int(updates.clients[place])] = reason
     keep = torch.tensor([client not in rejected for client in updates.clients.tolist()], dtype=torch.bool, device=updates.clients.device)
@@ -37,6 +41,7 @@ def usable(updates: Updates) -> Updates:
         start={name: value[keep] for name, value in updates.start.items()},
         update={name: value[keep] for name, value in updates.update.items()},
         remembered={name: value[keep] for name, value in updates.remembered.items()},
+        shared={name: value[keep] for name, value in updates.shared.items()},
         rejected=rejected,
     )
 

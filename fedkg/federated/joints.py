@@ -1,10 +1,10 @@
 """The joints of a round: one small protocol each. An algorithm is a value that fills them, and none of them keeps state of its own.
 
-    sample clients -> start point -> local objective -> local steps -> privacy -> validity score -> weight -> group -> aggregate
-      -> server step -> after the round
+    sample clients -> before the round -> start point -> local objective -> local steps -> privacy -> validity score -> weight -> group
+      -> aggregate -> server step -> after the round
 
 What has to be remembered goes through the pipeline: what the server remembers of a joint is a dict of tensors in
-`ServerState.joints`, what it remembers of a client a row in `ServerState.clients`.
+`ServerState.joints`, what it remembers of a client a row in `ServerState.clients`. A row is the client's own: it stays at home.
 
 Letters: N clients in all, K sampled in a round, C of them in a stack, B batch, F features, H outputs, G models the server holds,
 M constraints.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -38,10 +38,17 @@ class StartPoint:
     Attributes:
         variables: what local steps change, each [C, ...]; usually the model's parameters. May be views that must not be written to.
         groups: int64 [C], which of the server's models each client works on.
+        anchor: where proximal terms pull to, each [C, ...]; None where that is the start itself.
     """
 
     variables: Params
     groups: Tensor
+    anchor: Params | None = None
+
+    @property
+    def pull(self) -> Params:
+        """The anchor, or the start where there is none."""
+        return self.variables if self.anchor is None else self.anchor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,12 +57,14 @@ class Setting:
 
     Attributes:
         state: the server's state before the round. clients: int64 [C], positions in the population. samples: int64 [C].
+        share: float64 [C], samples as a share of those of all N clients.
         steps: int64 [C], how many steps each client makes. rate: the round's learning rate. start: where the clients began.
     """
 
     state: ServerState
     clients: Tensor
     samples: Tensor
+    share: Tensor
     steps: Tensor
     rate: float
     start: StartPoint
@@ -67,11 +76,13 @@ class Step:
 
     Attributes:
         model, loss: of the problem. params: where the model is evaluated, each [C, ...].
-        x: [C, B, F]. y: [C, B] or [C, B, H].
+        x: [C, B, F], or more dimensions (windows, images). y: [C, B] or [C, B, H].
         share: [C, B], what each sample counts in its client's mean, 0 for padding; None when all count 1 / B.
-        noise: randomness of the training step. clients: int64 [C]. start: the start point of these clients.
+        noise: randomness of the training step. clients: int64 [C]. start: `StartPoint.pull` of these clients.
+        round: 1 for the first.
         keys: for terms that need them, the codes of the samples' categories by column, int64 [C, B].
         closed: the model, where its closed-form derivative may be used; the reference does without.
+        output: what the model answered to x with this noise, [C, B, H], where that is known already: terms need not ask it again.
     """
 
     model: Model
@@ -83,8 +94,10 @@ class Step:
     noise: Noise | None
     clients: Tensor
     start: Params
+    round: int = 1
     keys: Mapping[str, Tensor] = field(default_factory=dict)
     closed: Differentiated | None = None
+    output: Tensor | None = None
 
     def mean(self, values: Tensor) -> Tensor:
         """Per client the mean [C] of per-sample values [C, B], without the padding."""
@@ -98,10 +111,12 @@ class Outcome:
     Attributes:
         update: what is sent to the server, each [C, ...]: by default the change of the variables.
         remembered: new rows for `ServerState.clients`, by name, each [C, ...].
+        shared: sent as well: what the server adds to its part of `Local.shared`, each [C, ...].
     """
 
     update: Params
     remembered: Params = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
 
 
 class Sampling(Protocol):
@@ -109,6 +124,17 @@ class Sampling(Protocol):
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
         """Positions of the sampled clients, int64 [K], all different."""
+        ...
+
+
+class BeforeRound(Protocol):
+    """What the server does once it is known who takes part: ask the clients which model fits them, put them into clusters, set a step."""
+
+    def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
+        """The state that the round of these clients (int64 [K]) works with; its number and models' shapes stay as they are.
+
+        It is called with the whole cohort, whatever the stacks are that train it later.
+        """
         ...
 
 
@@ -127,12 +153,46 @@ class Start(Protocol):
         """The start of the clients (int64 [C])."""
         ...
 
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """The outcome with what stays at home (private layers) moved from `update` to `remembered`."""
+        ...
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """The models [C, ...] that the clients use between rounds and after the last one."""
+        ...
+
 
 class Term(Protocol):
     """An addition to the local objective: proximal, constraint, teacher."""
 
     def value(self, step: Step) -> Tensor:
         """[C], differentiable by autograd with respect to `step.params`."""
+        ...
+
+
+@runtime_checkable
+class SlopedTerm(Protocol):
+    """A term that also knows its derivative in closed form; with others of its kind it spares a stack automatic differentiation."""
+
+    def value(self, step: Step) -> Tensor:
+        """See `Term.value`."""
+        ...
+
+    def slope(self, step: Step) -> Params:
+        """The derivative by `step.params`, each [C, ...] and not used elsewhere; nothing for a parameter it does not depend on."""
+        ...
+
+
+@runtime_checkable
+class OutputTerm(Protocol):
+    """A term that depends on the parameters through the model's outputs alone, and knows its derivative by them; sparing as above."""
+
+    def value(self, step: Step) -> Tensor:
+        """See `Term.value`; of `Step.output` where it is known."""
+        ...
+
+    def by_output(self, step: Step) -> tuple[Tensor, Tensor]:
+        """The value [C], and its derivative by the outputs, shaped as they are; `Step.output` is known."""
         ...
 
 
@@ -149,6 +209,14 @@ class Local(Protocol):
 
     def remembered(self, models: Params, population: int) -> Params:
         """What is remembered of each client before the first round, each [N, ...]; its names begin with ``local/``."""
+        ...
+
+    def shared(self, models: Params) -> Params:
+        """What the server keeps for its clients' optimisers before the first round (server control variates), by any name.
+
+        It stands in ``ServerState.joints["local"]``, is sent with the model, and grows each round by the sum of `Outcome.shared` over
+        the clients whose updates are usable.
+        """
         ...
 
     def begin(self, setting: Setting, variables: Params) -> Params:
@@ -217,8 +285,13 @@ class Grouping(Protocol):
 class Aggregate(Protocol):
     """Many updates into one per group; a fold over stacks, so that the updates are never all in memory unless it must see them so."""
 
-    def begin(self, models: Params) -> Any:
-        """An empty fold, for the server's models [G, ...]."""
+    @property
+    def needs_root(self) -> bool:
+        """Whether it compares the clients' updates with one that the server makes on data of its own, `Problem.root`."""
+        ...
+
+    def begin(self, models: Params, root: Params | None) -> Any:
+        """An empty fold, for the server's models [G, ...]; root: the server's own update [1, ...], where needed."""
         ...
 
     def add(self, fold: Any, update: Params, weights: Tensor, groups: Tensor) -> Any:
@@ -230,6 +303,10 @@ class Aggregate(Protocol):
 
     def finish(self, fold: Any) -> Params:
         """The aggregated update [G, ...]; zeros for a group without weight."""
+        ...
+
+    def counted(self, fold: Any) -> Tensor | None:
+        """How much each added client counted, float64 in the order of adding, where that is not by the weights; else None."""
         ...
 
 

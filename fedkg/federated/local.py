@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting
-from fedkg.models.model import Gradient, Outer, Params
+from fedkg.models.model import Gradient, Outer, Params, names_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,10 @@ class SGD:
         """See `Local.remembered`."""
         return {}
 
+    def shared(self, models: Params) -> Params:
+        """See `Local.shared`."""
+        return {}
+
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `Local.begin`."""
         return {name: torch.zeros_like(value) for name, value in variables.items()} if self.momentum else {}
@@ -51,7 +55,7 @@ class SGD:
         for name, slope in gradient.items():
             value = variables[name]
             if not self.momentum and not self.weight_decay:
-                _descend(value, slope, rate)
+                descend(value, slope, rate)
                 continue
             slope = slope.dense() if isinstance(slope, Outer) else slope
             if self.weight_decay:
@@ -62,10 +66,128 @@ class SGD:
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `Local.finish`: the update is the change since the start."""
-        return Outcome(update={name: value.sub_(setting.start.variables[name]) for name, value in variables.items()})
+        return change(setting, variables)
 
 
-def _descend(value: Tensor, slope: Gradient, rate: float) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adam:
+    """Adam (Kingma and Ba 2015, algorithm 1) with its memory begun anew in every round.
+
+    ``m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;  w <- w - rate m' / (sqrt(v') + tau)``, with m' and v' the two divided
+    by one minus their beta to the power of the number of steps.
+
+    Args:
+        beta1, beta2: at least 0 and below 1. tau: above 0, keeps small gradients from being blown up.
+    """
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    tau: float = 1e-8
+
+    def __post_init__(self) -> None:
+        for name in ("beta1", "beta2"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise JobError(f"{name} out of range", expected=f"0 <= {name} < 1", received=str(getattr(self, name)))
+        if not self.tau > 0:
+            raise JobError("tau must be above 0", received=str(self.tau))
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Local.remembered`."""
+        return {}
+
+    def shared(self, models: Params) -> Params:
+        """See `Local.shared`."""
+        return {}
+
+    def begin(self, setting: Setting, variables: Params) -> Params:
+        """See `Local.begin`: m, v, and the steps made, float64 [C]."""
+        memory = {f"{part}/{name}": torch.zeros_like(value) for name, value in variables.items() for part in "mv"}
+        return memory | {"steps": torch.zeros_like(setting.steps, dtype=torch.float64)}
+
+    def point(self, variables: Params) -> Params:
+        """See `Local.point`."""
+        return variables
+
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+        """See `Local.advance`."""
+        steps = carry["steps"].add_(1)
+        first, second = 1 - self.beta1**steps, (1 - self.beta2**steps).sqrt()
+        for name, slope in gradient.items():
+            slope = slope.dense() if isinstance(slope, Outer) else slope
+            m = carry[f"m/{name}"].mul_(self.beta1).add_(slope, alpha=1 - self.beta1)
+            v = carry[f"v/{name}"].mul_(self.beta2).addcmul_(slope, slope, value=1 - self.beta2)
+            variables[name].sub_(rate * (m / per_client(first, m)) / (v.sqrt() / per_client(second, v) + self.tau))
+
+    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
+        """See `Local.finish`: the update is the change since the start."""
+        return change(setting, variables)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateFirst:
+    """Gradient descent in two phases (FedRep: Collins et al., "Exploiting shared representations", 2021, algorithm 1).
+
+    The first steps of a client move its private layers alone, the others the shared ones alone.
+
+    Args:
+        private: which parameters are private: prefixes of their names.
+        share: how many of a client's steps are the first phase, 0 .. 1, rounded to whole steps (half up).
+    """
+
+    private: tuple[str, ...]
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share <= 1.0:
+            raise JobError("the share of steps on private layers is out of range", expected="0 .. 1", received=str(self.share))
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Local.remembered`."""
+        return {}
+
+    def shared(self, models: Params) -> Params:
+        """See `Local.shared`."""
+        return {}
+
+    def begin(self, setting: Setting, variables: Params) -> Params:
+        """See `Local.begin`: how many steps of the first phase each client still has to make, int64 [C]."""
+        return {"first": (self.share * setting.steps.to(torch.float64) + 0.5).floor().to(torch.int64)}
+
+    def point(self, variables: Params) -> Params:
+        """See `Local.point`."""
+        return variables
+
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+        """See `Local.advance`."""
+        first = carry["first"] > 0
+        private = names_of(self.private, variables)
+        phases = bool(first.any()), bool((~first).any())
+        for name, slope in gradient.items():
+            moves = first if name in private else ~first
+            if not phases[0 if name in private else 1]:
+                continue
+            if all(phases):
+                factor = per_client(moves, variables[name])
+                slope = Outer(slope.left * factor.view(-1, 1, 1), slope.right) if isinstance(slope, Outer) else slope * factor
+            descend(variables[name], slope, rate)
+        carry["first"].sub_(1)
+
+    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
+        """See `Local.finish`: the update is the change since the start."""
+        return change(setting, variables)
+
+
+def change(setting: Setting, variables: Params) -> Outcome:
+    """The change of the variables since the start, written into them."""
+    return Outcome(update={name: value.sub_(setting.start.variables[name]) for name, value in variables.items()})
+
+
+def per_client(factor: Tensor, like: Tensor) -> Tensor:
+    """A number for each client [C] in the shape and type that multiplies `like` [C, ...]."""
+    return factor.to(like.dtype).view(-1, *[1] * (like.dim() - 1))
+
+
+def descend(value: Tensor, slope: Gradient, rate: float) -> None:
     """value -= rate * slope; a factored slope is multiplied out straight into the value."""
     if not isinstance(slope, Outer):
         value.sub_(slope, alpha=rate)

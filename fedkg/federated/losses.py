@@ -92,5 +92,35 @@ class SquaredError:
         return error.square().mean(-1), error * (2.0 / output.shape[-1])
 
 
-LOSSES: dict[str, Callable[..., Loss]] = {"bce": BinaryCrossEntropy, "cross_entropy": CrossEntropy, "mse": SquaredError}
-"""Losses that a job may name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSquaredError:
+    """Mean of the squared error over the outputs whose target is known; targets as `SquaredError` has them, NaN where unknown.
+
+    A sample without any known target has loss 0 and no derivative.
+    """
+
+    def value(self, output: Tensor, target: Tensor) -> Tensor:
+        """See `Loss.value`."""
+        error, known = self._error(output, target)
+        return error.square().sum(-1) / known
+
+    def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Loss.value_and_slope`; the derivative is ``2 (output - target) / known``, 0 where the target is unknown."""
+        error, known = self._error(output, target)
+        return error.square().sum(-1) / known, error * (2.0 / known.unsqueeze(-1))
+
+    def _error(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Errors [C, B, H], 0 where unknown, and the number of known outputs [C, B], at least 1."""
+        target = target.reshape(output.shape)
+        unknown = torch.isnan(target)
+        error = torch.where(unknown, 0.0, output - torch.where(unknown, 0.0, target))
+        return error, (output.shape[-1] - unknown.sum(-1)).clamp(min=1).to(output.dtype)
+
+
+LOSSES: dict[str, Callable[..., Loss]] = {
+    "bce": BinaryCrossEntropy,
+    "cross_entropy": CrossEntropy,
+    "mse": SquaredError,
+    "mse_known": KnownSquaredError,
+}
+"""Losses by name; a job trains with `bce`."""

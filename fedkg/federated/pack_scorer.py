@@ -12,6 +12,7 @@ from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.scorer import Probe
 from fedkg.federated.scoring import ProbeScores, ScoredRows
+from fedkg.models.footprint import footprint
 from fedkg.models.model import Model, Params
 
 MEMORY = 256 << 20
@@ -45,8 +46,8 @@ class PackScorer:
         """See `Scorer.score`."""
         first = next(iter(params.values()))
         x = self._probe.inputs.to(first.dtype)
-        widest = max(value.shape[1] for value in params.values())
-        step = max(1, MEMORY // (3 * x.shape[0] * widest * x.element_size()))
+        held = footprint(self._model, params, x)
+        step = max(1, MEMORY // ((held.client + held.sample * x.shape[0]) * x.element_size() + 1))
         with torch.no_grad():
             parts = [
                 self._model.apply({name: value[start : start + step] for name, value in params.items()}, x)

@@ -6,7 +6,7 @@ Letters: N clients in all, n_k samples of client k, S samples of all clients tog
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -84,12 +84,14 @@ class Problem:
         loss: of the task.
         clients: their data.
         scorer: judges updates by the rules on the server's probe rows; None where there are no rules.
+        root: labelled rows of the server's own, as one client, for aggregates that compare with an update made on them; or None.
     """
 
     model: Model
     loss: Loss
     clients: Clients
     scorer: Scorer | None = None
+    root: Clients | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +99,7 @@ class Pool:
     """All clients' data end to end, made once: rows of any set of clients are then one gather.
 
     Attributes:
-        x: [S + 1, F]. y: [S + 1] or [S + 1, H]. The last row is zero: it stands in for samples that a padded batch lacks.
+        x: [S + 1, F, ...]. y: [S + 1] or [S + 1, H]. The last row is zero: it stands in for samples that a padded batch lacks.
         keys: codes by column, int64 [S + 1]; -1 in the last row.
         sizes: int64 [N], n_k. offsets: int64 [N], where each client's rows begin.
     """
@@ -107,6 +109,10 @@ class Pool:
     keys: Mapping[str, Tensor]
     sizes: Tensor
     offsets: Tensor
+
+    def share(self, clients: Tensor) -> Tensor:
+        """The samples of clients (int64 [C]) as shares of all samples, float64 [C]."""
+        return self.sizes[clients].to(torch.float64) / float(self.sizes.sum())
 
 
 def pool(clients: Clients) -> Pool:
@@ -120,3 +126,11 @@ def pool(clients: Clients) -> Pool:
         sizes=sizes,
         offsets=torch.cumsum(sizes, 0) - sizes,
     )
+
+
+def gathered(problem: Problem) -> Problem:
+    """The problem with all clients' samples in the hands of one, who is called ``all``."""
+    data = problem.clients
+    keys = {column: (torch.cat(codes),) for column, codes in data.keys.items()}
+    one = Clients(names=("all",), x=(torch.cat(data.x),), y=(torch.cat(data.y),), keys=keys)
+    return replace(problem, clients=one)

@@ -20,7 +20,8 @@ class RoundRecord:
         round: 1 for the first.
         clients: names of the sampled clients. samples: n_k of each.
         alpha: aggregation weight of each; they sum to 1, or are all 0 when the round was skipped. 0 for an excluded client.
-        validity: s_k of each (plain mean over the constraints), 0 for an excluded client; None when nothing was scored.
+        validity: s_k of each (plain mean over the constraints), 0 for an excluded client; None when nothing was scored. Of whole models,
+            with the layers that stay at home, unless the weights depend on it.
         violated: float32 [K, M], violated share of the probe rows by client and constraint, NaN for an excluded client; or None.
         vacuous: names of the constraints that apply to no probe row, and so hold for everybody.
         rho_worst: 1 - min_k s_k. rho_mean: 1 - mean_k s_k. zone: of rho_worst. None when nothing was scored.

@@ -15,9 +15,12 @@ from torch import Tensor
 from fedkg.errors import JobError, TooFewClients
 from fedkg.federated import guard
 from fedkg.federated.executors.interface import Executor, Updates, Work
+from fedkg.federated.local import SGD
+from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, client_keys
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.scoring import ProbeScores, alpha
+from fedkg.federated.start import GlobalStart
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params
 from fedkg.models.noise import root
@@ -26,7 +29,10 @@ from fedkg.zones import zone
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Received:
-    """What has come in so far in a round, by client position where it is one number per client."""
+    """What has come in so far in a round, by client position where it is one number per client.
+
+    `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client.
+    """
 
     fold: Any
     fallback: Any
@@ -38,7 +44,12 @@ class _Received:
     applies: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
     remembered: Params = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    weighty: Tensor
+    peopled: Tensor
     bytes_up: int = 0
+    bytes_down: int = 0
 
 
 @torch.no_grad()
@@ -54,11 +65,16 @@ def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[Serve
     number, population = state.round + 1, len(work.problem.clients.names)
     size = settings.sampled(population)
     clients = algorithm.sampling.sample(seed=settings.seed, round=number, population=population, size=size).to(work.pool.x.device)
+    state = algorithm.before.apply(work, state, clients)
+    root = _root(work, executor, state) if algorithm.aggregate.needs_root else None
+    nobody = torch.zeros(len(next(iter(state.models.values()))), dtype=torch.bool, device=work.pool.x.device)
     received = _Received(
-        fold=algorithm.aggregate.begin(state.models),
-        fallback=algorithm.aggregate.begin(state.models) if algorithm.weighting.on_all_invalid == "fedavg" else None,
+        fold=algorithm.aggregate.begin(state.models, root),
+        fallback=algorithm.aggregate.begin(state.models, root) if algorithm.weighting.on_all_invalid == "fedavg" else None,
+        weighty=nobody,
+        peopled=nobody.clone(),
     )
-    received.remembered = dict(state.clients)
+    received.remembered, received.shared = dict(state.clients), dict(state.joints.get("local", {}))
     samples = work.pool.sizes[clients].to(torch.float64)
     for updates in executor.train(work, state, clients):
         _receive(work, state, received, updates, float(samples.sum()))
@@ -71,10 +87,27 @@ def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[Serve
     return algorithm.after.apply(work, after, record), record
 
 
+def _root(work: Work, executor: Executor, state: ServerState) -> Params:
+    """The update [1, ...] that the server makes on rows of its own, by the clients' objective and plain gradient descent.
+
+    Raises:
+        JobError: when the server has no such rows.
+    """
+    if work.problem.root is None:
+        raise JobError("the server has no labelled rows of its own to compare updates with", help="give Problem.root, or another aggregate")
+    plain = replace(work.algorithm, start=GlobalStart(), local=SGD(), beside=None)
+    problem = replace(work.problem, clients=work.problem.root)
+    alone = replace(work, problem=problem, algorithm=plain, pool=pool(problem.clients))
+    [updates] = executor.train(alone, state, torch.zeros(1, dtype=torch.int64, device=work.pool.x.device))
+    return updates.update
+
+
 def _receive(work: Work, state: ServerState, received: _Received, updates: Updates, total: float) -> None:
     """Guard, privacy, validity score, weight, group, and into the fold."""
     algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
-    received.bytes_up += _bytes(updates.update) + 8 * len(updates.clients)
+    if updates.update and not algorithm.pooled:
+        received.bytes_up += _bytes(updates.update) + _bytes(updates.shared) + 8 * len(updates.clients)
+        received.bytes_down += _down(state, updates)
     keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
     updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
     updates = guard.usable(updates)
@@ -89,12 +122,18 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     rows = None if scorer is None else scorer.rows
     weights = algorithm.weighting.weights(samples, scores, rows)
     groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
+    received.weighty[groups[weights > 0]] = received.peopled[groups] = True
     received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
     if received.fallback is not None:
         received.fallback = algorithm.aggregate.add(received.fallback, updates.update, samples, groups)
     for name, rows_of in updates.remembered.items():
-        received.remembered[name] = received.remembered[name].index_copy(0, updates.clients, rows_of)
+        if received.remembered[name] is state.clients[name]:  # the state before the round stays as it was: one copy, then written in place
+            received.remembered[name] = state.clients[name].clone()
+        received.remembered[name].index_copy_(0, updates.clients, rows_of)
+    for name, added in updates.shared.items():
+        received.shared[name] = received.shared[name] + added.sum(0, keepdim=True)
     positions = updates.clients.tolist()
+    received.order += positions
     received.weight |= dict(zip(positions, weights.tolist(), strict=True))
     received.loss |= dict(zip(positions, updates.loss.tolist(), strict=True))
     if scores is not None and rows is not None:
@@ -102,10 +141,18 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
 
 
 def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
-    """The clients' models [C, ...] as the server sees them: where they began plus what they sent, its own where they sent nothing."""
+    """The clients' models [C, ...]: where they began plus what they sent, and for layers that stay at home what is at home.
+
+    Where weights depend on it, the server's own stands in for those: it sees no others.
+    """
     sent = {name: updates.start[name] + value for name, value in updates.update.items()}
     params = work.algorithm.local.point(sent)
-    return {name: params[name] if name in params else value[updates.groups] for name, value in state.models.items()}
+    home = {} if work.algorithm.weighting.needs_scores else {name: updates.remembered.get(f"start/{name}") for name in state.models}
+    whole: Params = {}
+    for name, value in state.models.items():
+        own = home.get(name)
+        whole[name] = params[name] if name in params else value[updates.groups] if own is None else own
+    return whole
 
 
 def _note_scores(received: _Received, positions: list[int], scores: ProbeScores, validity: Tensor) -> None:
@@ -132,12 +179,16 @@ def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | N
     """The aggregated update, None to keep the models; and what is to be told of it."""
     algorithm = work.algorithm
     if any(weight > 0 for weight in received.weight.values()):
-        return algorithm.aggregate.finish(received.fold), ()
+        update, counted = algorithm.aggregate.finish(received.fold), algorithm.aggregate.counted(received.fold)
+        if counted is not None:
+            received.weight = dict(zip(received.order, counted.tolist(), strict=True))
+        return update, ()
     match algorithm.weighting.on_all_invalid:
         case "skip":
             return None, ("no update has any weight under the rules: the model was kept as it was",)
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
+            received.weighty = received.peopled
             return algorithm.aggregate.finish(received.fallback), (
                 "no update has any weight under the rules: all were weighted by samples alone",
             )
@@ -157,10 +208,20 @@ def _next_state(work: Work, state: ServerState, received: _Received, update: Par
     models, joints = state.models, dict(state.joints)
     if update is not None:
         update = algorithm.privacy.server(update, root(work.settings.seed, PRIVACY, state.round + 1))
-        models, memory = algorithm.server.apply(models, update, dict(joints.get("server", {})))
+        before = dict(joints.get("server", {}))
+        models, memory = algorithm.server.apply(models, update, before)
+        if not bool(received.weighty.all()):  # a group without weight stands still: momentum must not carry it on
+            models, memory = _where(received.weighty, models, state.models), _where(received.weighty, memory, before)
         if memory:
             joints["server"] = memory
+    if received.shared:
+        joints["local"] = received.shared
     return replace(state, round=state.round + 1, models=models, joints=joints, clients=received.remembered)
+
+
+def _where(chosen: Tensor, new: Params, old: Params) -> Params:
+    """The new rows of chosen groups (bool [G]), the old ones of others; tensors [G, ...]."""
+    return {name: torch.where(chosen.view(-1, *[1] * (value.dim() - 1)), value, old[name]) for name, value in new.items()}
 
 
 def _kept(state: ServerState, received: _Received) -> ServerState:
@@ -198,10 +259,17 @@ def _record(work: Work, state: ServerState, received: _Received, positions: list
         excluded={names[client]: reason for client, reason in sorted(received.rejected.items())},
         train_loss=weighted / seen if seen else float("nan"),
         bytes_up=received.bytes_up,
-        bytes_down=len(positions) * sum(value[0].numel() * value.element_size() for value in state.models.values()),
+        bytes_down=received.bytes_down,
         seconds=time.perf_counter() - begun,
         notes=notes,
     )
+
+
+def _down(state: ServerState, updates: Updates) -> int:
+    """What these clients were sent: their start, but for what they remember themselves, and the server's part of their optimisers."""
+    start = {name: value for name, value in updates.start.items() if f"start/{name}" not in state.clients}
+    shared = {name: value[:1] for name, value in state.joints.get("local", {}).items()}
+    return _bytes(start) + len(updates.clients) * _bytes(shared)
 
 
 def _bytes(stack: Params) -> int:

@@ -1,16 +1,20 @@
-"""Where the clients of a round begin."""
+"""Where the clients of a round begin.
+
+Letters: N clients in all, C clients of a stack, G models the server holds.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from fedkg.federated.joints import StartPoint
+from fedkg.errors import JobError
+from fedkg.federated.joints import Outcome, Setting, Start, StartPoint
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Params
+from fedkg.models.model import Params, names_of
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work
@@ -33,3 +37,151 @@ class GlobalStart:
         count = clients.shape[0]
         variables = {name: value[:1].expand(count, *value.shape[1:]) for name, value in state.models.items()}
         return StartPoint(variables=variables, groups=torch.zeros(count, dtype=torch.int64, device=clients.device))
+
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """See `Start.part`."""
+        return outcome
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `Start.deployed`."""
+        return self.place(work, state, clients).variables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateLayers:
+    """Some layers are each client's own: they begin as the server's do, never leave the client, and it goes on from them.
+
+    Args:
+        private: which parameters: prefixes of their names, such as those of a model's head (`Parted`).
+        common: where the others begin: at the one model of the server, or at one of several.
+    """
+
+    private: tuple[str, ...]
+    common: Start = field(default_factory=GlobalStart)
+
+    def held(self, population: int) -> int:
+        """See `Start.held`."""
+        return self.common.held(population)
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Start.remembered`.
+
+        Raises:
+            JobError: when the model has no such parameters, or no others.
+        """
+        own = names_of(self.private, models)
+        if len(own) == len(models):
+            raise JobError("all parameters of the model are private: nothing is left to share", received=", ".join(self.private))
+        return self.common.remembered(models, population) | _copies({name: models[name] for name in own}, population, "start")
+
+    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `Start.place`."""
+        point = self.common.place(work, state, clients)
+        own = {name: state.clients[f"start/{name}"][clients] for name in names_of(self.private, state.models)}
+        return replace(point, variables=point.variables | own)
+
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """See `Start.part`."""
+        return _at_home(setting, outcome, names_of(self.private, setting.state.models), "start")
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `Start.deployed`."""
+        own = {name: state.clients[f"start/{name}"][clients] for name in names_of(self.private, state.models)}
+        return self.common.deployed(work, state, clients) | own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnModel:
+    """Everybody goes on from a model of its own, which begins as the server's does; nothing is sent.
+
+    Args:
+        room: under which name it is remembered: ``start`` where it is the algorithm's model, another where it is trained beside one.
+        common: where the models that are sent begin: what proximal terms pull to.
+    """
+
+    room: str = "start"
+    common: Start = field(default_factory=GlobalStart)
+
+    def held(self, population: int) -> int:
+        """See `Start.held`."""
+        return 1
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Start.remembered`."""
+        return _copies(models, population, self.room)
+
+    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `Start.place`; the anchor is the common start."""
+        point = self.common.place(work, state, clients)
+        own = {name: state.clients[f"{self.room}/{name}"][clients] for name in state.models}
+        return replace(point, variables=own, anchor=point.variables)
+
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """See `Start.part`."""
+        return _at_home(setting, outcome, tuple(outcome.update), self.room)
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `Start.deployed`."""
+        return self.place(work, state, clients).variables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestModel:
+    """Everybody begins at that of the server's models which has the least loss on its own samples (IFCA).
+
+    Ghosh et al., "An efficient framework for clustered federated learning", 2020, algorithm 1, with averaged models. All G models are
+    sent to each client. Of equal ones the first is taken, and where all losses are NaN.
+
+    Args:
+        models: G, at least 1; they begin at random, each differently.
+    """
+
+    models: int
+
+    def __post_init__(self) -> None:
+        if self.models < 1:
+            raise JobError("the server needs a model", expected="at least 1", received=str(self.models))
+
+    def held(self, population: int) -> int:
+        """See `Start.held`."""
+        return self.models
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Start.remembered`."""
+        return {}
+
+    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `Start.place`."""
+        if self.models == 1:
+            return GlobalStart().place(work, state, clients)
+        groups = torch.stack([_best(work, state, client) for client in clients.tolist()])
+        return StartPoint(variables={name: value[groups] for name, value in state.models.items()}, groups=groups)
+
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """See `Start.part`."""
+        return outcome
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `Start.deployed`."""
+        return self.place(work, state, clients).variables
+
+
+def _copies(models: Params, population: int, room: str) -> Params:
+    """The server's first model for each of the N clients."""
+    return {f"{room}/{name}": value[:1].expand(population, *value.shape[1:]).clone() for name, value in models.items()}
+
+
+def _at_home(setting: Setting, outcome: Outcome, own: tuple[str, ...], room: str) -> Outcome:
+    """The outcome with these parameters remembered instead of sent."""
+    kept = {f"{room}/{name}": setting.start.variables[name] + outcome.update[name] for name in own}
+    sent = {name: value for name, value in outcome.update.items() if name not in own}
+    return replace(outcome, update=sent, remembered=outcome.remembered | kept)
+
+
+def _best(work: Work, state: ServerState, client: int) -> Tensor:
+    """int64, no dimensions: which of the G models has the least mean loss on a client's samples."""
+    first, count = int(work.pool.offsets[client]), int(work.pool.sizes[client])
+    x, y = work.pool.x[first : first + count], work.pool.y[first : first + count]
+    output = work.problem.model.apply(state.models, x)
+    losses = work.problem.loss.value(output, y.expand(output.shape[0], *y.shape)).mean(1)
+    return torch.where(losses.isnan(), torch.inf, losses).argmin()

@@ -10,10 +10,11 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.composed import check
 from fedkg.federated.executors import EXECUTORS
 from fedkg.federated.executors.auto import choose
 from fedkg.federated.executors.interface import Work
-from fedkg.federated.problem import Problem, pool
+from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.round import run_round
 from fedkg.federated.settings import Settings
@@ -25,20 +26,21 @@ def initial_state(problem: Problem, algorithm: Algorithm, settings: Settings, pa
     """The state before the first round.
 
     The server's first model starts as the model does for the settings' seed, or at `params` (without a leading dimension); further
-    models, where the algorithm holds several, as the model does for the seeds after it.
+    models, where the algorithm holds several, as the model does for the seeds after it, or like the first where the algorithm says so.
     """
+    problem = gathered(problem) if algorithm.pooled else problem
     population, dtype, device = len(problem.clients.names), problem.clients.x[0].dtype, problem.clients.x[0].device
     several = [problem.model.init(settings.seed + place, dtype) for place in range(algorithm.start.held(population))]
     if params is not None:
         several[0] = params
+    if algorithm.alike:
+        several = [several[0]] * len(several)
     models = {name: torch.stack([one[name].detach() for one in several]).to(device) for name in several[0]}
-    memory = algorithm.server.begin(models)
-    return ServerState(
-        round=0,
-        models=models,
-        joints={"server": memory} if memory else {},
-        clients=algorithm.start.remembered(models, population) | algorithm.local.remembered(models, population),
-    )
+    joints = {"server": algorithm.server.begin(models), "local": algorithm.local.shared(models)}
+    rows = algorithm.start.remembered(models, population) | algorithm.local.remembered(models, population)
+    if algorithm.beside is not None:
+        rows |= algorithm.beside.start.remembered(models, population) | algorithm.beside.local.remembered(models, population)
+    return ServerState(round=0, models=models, joints={name: memory for name, memory in joints.items() if memory}, clients=rows)
 
 
 def train(
@@ -53,8 +55,10 @@ def train(
         state: where to go on; None begins anew.
 
     Raises:
-        JobError: when the state does not fit the problem. TooFewClients: see `run_round`.
+        JobError: when the algorithm contradicts itself, or the state does not fit the problem. TooFewClients: see `run_round`.
     """
+    check(algorithm, settings)
+    problem = gathered(problem) if algorithm.pooled else problem
     fresh = initial_state(problem, algorithm, settings)
     state = fresh if state is None else _checked(state, fresh)
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
@@ -98,4 +102,8 @@ def _checked(state: ServerState, fresh: ServerState) -> ServerState:
         extra = sorted(set(mine) - set(theirs))
         if extra:
             raise JobError(f"the state does not fit the {what}", received=f"unknown: {', '.join(extra)}")
+    for joint, memory in fresh.joints.items():
+        missing = sorted(set(memory) - set(state.joints.get(joint, {})))
+        if missing:
+            raise JobError("the state does not fit the algorithm", received=f"it remembers nothing of {joint}: {missing[0]}")
     return state

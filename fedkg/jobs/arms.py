@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedkg.composition import contradiction
 from fedkg.errors import JobError
+from fedkg.jobs.algorithm_schema import Algorithm
+from fedkg.jobs.part import Value
+from fedkg.jobs.presets import PRESETS
 from fedkg.jobs.reading import fields_at, sentence_of
-from fedkg.jobs.schema import Algorithm, Corrupt, Job, Value
+from fedkg.jobs.schema import Corrupt, Job
 from fedkg.nearest import nearest
 
-PRESETS = ("fedavg", "scfa")
 VARIABLE = ("model", "training", "scoring", "evaluation")
 VARIABLE_DATA = ("split", "alpha", "size_alpha", "min_samples", "site_column")
 
@@ -27,7 +31,7 @@ class Arm:
     Attributes:
         id: unique in the run, fit for a file name.
         job: the job with this arm's values in place.
-        algorithm: name of the algorithm in the job. preset: the preset behind it.
+        algorithm: name of the algorithm in the job. preset: the preset behind it, ``""`` where it is put together from joints.
         seed: of the split, the start, the sampling and the batches.
         varied: fields of `compare` besides the algorithm, with this arm's value.
         corrupt: what is done to one site, or None.
@@ -89,6 +93,7 @@ def _arm(job: Job, chosen: Mapping[str, Value], seed: int, damage: Corrupt | Non
     algorithm = algorithm_of(job)
     settled = _with_algorithm(job, job.algorithm)
     varied = {field: value for field, value in chosen.items() if field != "algorithm"}
+    _check_algorithm(settled, algorithm)
     words = [f"{field.rpartition('.')[2]}{_text(value)}" for field, value in varied.items()]
     words += [job.algorithm, f"s{seed}"]
     if damage is not None:
@@ -97,11 +102,31 @@ def _arm(job: Job, chosen: Mapping[str, Value], seed: int, damage: Corrupt | Non
         id=re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words)),
         job=settled,
         algorithm=job.algorithm,
-        preset=algorithm.preset,
+        preset=_preset(algorithm),
         seed=seed,
         varied=varied,
         corrupt=damage,
     )
+
+
+def _preset(algorithm: Algorithm) -> str:
+    """The preset of an algorithm, ``""`` where it is FedAvg in name only."""
+    plain = Algorithm(title=algorithm.title, scoring=algorithm.scoring, training=algorithm.training)
+    return "" if algorithm.preset == "fedavg" and algorithm != plain else algorithm.preset
+
+
+def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
+    """Raises JobError when the algorithm contradicts how it is to be run."""
+    training, sites = job.training, len(job.sites)
+    found = contradiction(
+        algorithm.composition(
+            everybody=training.participation == 1.0,
+            alike=training.local_steps is not None,
+            sampled=max(1, min(sites, math.floor(training.participation * sites + 0.5))),
+        )
+    )
+    if found is not None:
+        raise JobError(f"algorithm {job.algorithm}: {found.reason}", help=found.help)
 
 
 def _with_algorithm(job: Job, name: str) -> Job:

@@ -58,17 +58,19 @@ class _Count:
     violated: int = 0
     applied: int = 0
     vacuous: int = 0
-    worst: tuple[bool, float, int, int, int] | None = None  # no margin, margin, test row, bank, row of the bank
+    worst: tuple[bool, float, int, int, int, int] | None = None  # no margin, margin, model, test row, bank, row of the bank
 
 
-def rule_table(prepared: Prepared, module: ConstraintModule, model: Model, params: Params, arm: str) -> list[dict[str, Any]]:
-    """Rows of `rules.csv`: every rule on the model, over the test rows, with its worst example in words. `Any`: texts and numbers.
+def rule_table(prepared: Prepared, module: ConstraintModule, model: Model, models: Sequence[Params], arm: str) -> list[dict[str, Any]]:
+    """Rows of `rules.csv`: every rule on the sites' models (or their one), over the test rows, with its worst example in words.
+
+    `Any`: texts and numbers.
 
     The rate is violated / applied: of the (bound row, test row) pairs whose keys match and whose guard holds, those that break the rule.
     Evaluated by the interpreter in float64, because limits sit exactly on decimal data.
     """
     pack = prepared.pack
-    values = _answered(prepared, module, model, params)
+    values = [_answered(prepared, module, model, params) for params in models]
     timing, _ = table_timing(pack.manifest.contract, prepared.test.table(), "skip")
     counts: dict[int, _Count] = {}
     for b, bank in enumerate(pack.banks):
@@ -108,30 +110,34 @@ def _answered(prepared: Prepared, module: ConstraintModule, model: Model, params
     return values
 
 
-def _count(bank: Bank, b: int, values: NDArray[np.float64], counts: dict[int, _Count], timing: Timing) -> None:
-    """Add a bank's verdicts; of an `if ... then` the worst is where what follows `then` is missed by most."""
-    found = evaluate_bank(bank, values, timing)
-    margin = found.robustness
-    if isinstance(bank.skeleton, Implies):
-        margin = evaluate_bank(replace(bank, skeleton=bank.skeleton.consequent), values, timing).robustness
-    for row, rule in enumerate(bank.rule.tolist()):
-        count = counts.setdefault(rule, _Count())
-        broken, applied = found.violated[:, row], found.fired[:, row] & ~found.unknown[:, row]
-        count.bound += 1
-        count.violated += int(broken.sum())
-        count.applied += int(applied.sum())
-        count.vacuous += not applied.any()
-        if broken.any():
-            at = int(least_margin(margin[:, [row]], broken[:, None])[0])
-            worst = (bool(np.isinf(margin[at, row])), float(margin[at, row]), at, b, row)
-            count.worst = worst if count.worst is None else min(count.worst, worst)
+def _count(bank: Bank, b: int, answers: Sequence[NDArray[np.float64]], counts: dict[int, _Count], timing: Timing) -> None:
+    """Add a bank's verdicts on every model; of an `if ... then` the worst is where what follows `then` is missed by most."""
+    met = np.zeros(len(bank.rule), dtype=bool)
+    for which, values in enumerate(answers):
+        found = evaluate_bank(bank, values, timing)
+        margin = found.robustness
+        if isinstance(bank.skeleton, Implies):
+            margin = evaluate_bank(replace(bank, skeleton=bank.skeleton.consequent), values, timing).robustness
+        for row, rule in enumerate(bank.rule.tolist()):
+            count = counts.setdefault(rule, _Count())
+            broken, applied = found.violated[:, row], found.fired[:, row] & ~found.unknown[:, row]
+            count.violated += int(broken.sum())
+            count.applied += int(applied.sum())
+            met[row] |= applied.any()
+            if broken.any():
+                at = int(least_margin(margin[:, [row]], broken[:, None])[0])
+                worst = (bool(np.isinf(margin[at, row])), float(margin[at, row]), which, at, b, row)
+                count.worst = worst if count.worst is None else min(count.worst, worst)
+    for rule, applies in zip(bank.rule.tolist(), met.tolist(), strict=True):
+        counts[rule].bound += 1
+        counts[rule].vacuous += not applies
 
 
-def _example(prepared: Prepared, values: NDArray[np.float64], count: _Count) -> str:
+def _example(prepared: Prepared, answers: Sequence[NDArray[np.float64]], count: _Count) -> str:
     if count.worst is None:
         return ""
-    *_, at, b, row = count.worst
-    return example(prepared.pack, prepared.pack.banks[b], row, values[:, at], place=f"row {int(prepared.test.numbers(ROW)[at])}")
+    *_, which, at, b, row = count.worst
+    return example(prepared.pack, prepared.pack.banks[b], row, answers[which][:, at], place=f"row {int(prepared.test.numbers(ROW)[at])}")
 
 
 def data_checks(prepared: Prepared, frames: Sequence[Frame]) -> list[dict[str, Any]]:

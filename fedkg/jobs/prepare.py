@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +31,18 @@ class Features:
 
     Attributes:
         numeric: headers of numbers. categories: header and texts of each category; every text is a 0/1 feature ``header=text``.
+        codes: header and texts of each category whose code is a column of its own at the end, for rules alone; -1 for any other text.
     """
 
     numeric: tuple[str, ...]
     categories: tuple[tuple[str, tuple[str, ...]], ...]
+    codes: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """F feature names, in the order of the tensor."""
-        return (*self.numeric, *(f"{header}={text}" for header, texts in self.categories for text in texts))
+        read = (f"{header}={text}" for header, texts in self.categories for text in texts)
+        return (*self.numeric, *read, *(f"{header} (code)" for header, _ in self.codes))
 
     def matrix(self, frame: Frame) -> NDArray[np.float64]:
         """Values [N, F] in source units; unknown numbers are NaN."""
@@ -47,6 +50,10 @@ class Features:
         for header, texts in self.categories:
             cells = np.array(frame.texts(header), dtype=object)
             columns += [(cells == text).astype(np.float64) for text in texts]
+        for header, texts in self.codes:
+            place = {text: float(code) for code, text in enumerate(texts)}
+            known = frame.texts(header) if header in frame.columns else [""] * frame.rows
+            columns.append(np.array([place.get(text, -1.0) for text in known]))
         return np.stack(columns, axis=1) if columns else np.empty((frame.rows, 0))
 
 
@@ -91,6 +98,17 @@ ROW = "(row)"
 
 ALL = ""
 """Key of `Prepared.train` where one table is split over the sites."""
+
+
+def coded(prepared: Prepared) -> Prepared:
+    """The same with the codes of the categories that rules select rows by at the end of every row of inputs, as they are."""
+    contract = prepared.pack.manifest.contract
+    used = {key for bank in prepared.pack.banks for key in bank.keys.flatten().tolist() if key >= 0}
+    codes = tuple((contract.columns[key].source, tuple(contract.columns[key].vocabulary)) for key in sorted(used))
+    features, scaling = replace(prepared.features, codes=codes), prepared.scaling
+    none, one = np.zeros(len(codes)), np.ones(len(codes))
+    apart = Scaling(names=features.names, mean=np.concatenate([scaling.mean, none]), std=np.concatenate([scaling.std, one]))
+    return replace(prepared, features=features, scaling=apart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedkg.constraints import ConstraintModule
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, Scorer
 from fedkg.federated.train import intra_op_threads
@@ -22,13 +23,13 @@ from fedkg.jobs.difference import differences
 from fedkg.jobs.events import Event, Listener, ignore
 from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, LOCK, NOTES, PACK, REPORT, RESULTS, SPLIT, RunFolder, next_folder
 from fedkg.jobs.judge import data_checks, module_of, rule_table, scorer_of
-from fedkg.jobs.prepare import Prepared, Scenario, load_rules, prepare, scenario
+from fedkg.jobs.prepare import Prepared, Scenario, coded, load_rules, prepare, scenario
 from fedkg.jobs.probe import probe_rows
 from fedkg.jobs.reading import absolute, job_of, parse_yaml, read_job
 from fedkg.jobs.schema import Job
 from fedkg.jobs.sources import sha256_of
 from fedkg.jobs.summary import Result, comparison, sentences
-from fedkg.jobs.training import Held, client_rows, held_of, judged, model_of, problem_of, round_row, rounds_of
+from fedkg.jobs.training import Held, client_rows, deployed_of, held_of, judged, model_of, problem_of, round_row, rounds_of
 from fedkg.models import Model, Params
 from fedkg.pack import pack_bytes, read_pack
 
@@ -127,8 +128,7 @@ class _Runner:
     ) -> None:
         self.folder, self.arms, self.prepared, self.scenarios = folder, arms, prepared, scenarios
         self.tell, self.notes = on_event, tuple(notes)
-        self.held: Held = held_of(prepared)
-        self.module = module_of(prepared)
+        self._shared: dict[bool, tuple[Prepared, Held, ConstraintModule]] = {}
         self._scorers: dict[str, Scorer] = {}
         self._told: set[str] = set()
 
@@ -163,16 +163,17 @@ class _Runner:
         done = 0 if saved is None else saved.round
         self._cut_back(arm, done)
         self.tell(Event(kind="arm", arm=arm.id, arm_number=number, arms=len(self.arms), round=done, rounds=rounds))
-        model = model_of(arm.job, self.prepared)
+        prepared, held, module = self._of(arm)
+        model = model_of(arm.job, prepared, module)
         scorer = self._scorer(arm, model)
-        problem = problem_of(arm, self.prepared, self.scenarios[arm.scenario], self.module, model, scorer)
+        problem = problem_of(arm, prepared, self.scenarios[arm.scenario], module, model, scorer)
         figures: dict[str, float] = {}
-        params: Params = {} if saved is None else saved.params
-        for state, record in rounds_of(arm, problem, self.module, saved, self._choice(arm)):
-            params = state.params
+        deployed, state = deployed_of(arm, problem, module), saved
+        for state, record in rounds_of(arm, problem, module, saved, self._choice(arm)):
             last = record.round == rounds
-            figures = judged(arm.job, model, params, self.held) if last or record.round % arm.job.evaluation.every == 0 else {}
-            line = round_row(arm, record, figures, _size(params))
+            due = last or record.round % arm.job.evaluation.every == 0
+            figures = judged(arm.job, model, deployed.models(state), held) if due else {}
+            line = round_row(arm, record, figures, _size(state.params))
             self.folder.append("clients.csv", client_rows(arm, record))
             self.folder.append("rounds.csv", [line])
             if last or record.round % arm.job.training.checkpoint_every == 0:
@@ -182,7 +183,8 @@ class _Runner:
             self.tell(
                 Event(kind="round", arm=arm.id, arm_number=number, arms=len(self.arms), round=record.round, rounds=rounds, values=values)
             )
-        self.folder.append("rules.csv", rule_table(self.prepared, self.module, model, params, arm.id))
+        assert state is not None
+        self.folder.append("rules.csv", rule_table(prepared, module, model, deployed.models(state), arm.id))
         message = f"{arm.id}: F1 {figures['f1']:.3f}" if figures else f"{arm.id}: done"
         self.tell(Event(kind="arm_done", message=message, arm=arm.id, arm_number=number, arms=len(self.arms), round=rounds, rounds=rounds))
 
@@ -208,12 +210,23 @@ class _Runner:
             self.folder.rewrite(name, kept)
         self.folder.rewrite("rules.csv", [row for row in self.folder.rows("rules.csv") if row["arm"] != arm.id])
 
+    def _of(self, arm: Arm) -> tuple[Prepared, Held, ConstraintModule]:
+        """What an arm reads: rows, rows held out, rules over them; with projected answers the rows tell the rules' categories, too."""
+        projection = arm.job.training.projection
+        if projection not in self._shared:
+            prepared = coded(self.prepared) if projection else self.prepared
+            self._shared[projection] = prepared, held_of(prepared), module_of(prepared)
+        return self._shared[projection]
+
     def _scorer(self, arm: Arm, model: Model) -> Scorer:
         scoring = arm.job.scoring
-        key = f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{arm.job.model.model_dump_json()}"
+        prepared, _, module = self._of(arm)
+        key = (
+            f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{arm.job.training.projection}|{arm.job.model.model_dump_json()}"
+        )
         if key not in self._scorers:
             probe = probe_rows(self.prepared.pack, self.prepared.server, scoring, arm.job.data.seed)
-            self._scorers[key] = scorer_of(self.prepared, self.module, model, probe)
+            self._scorers[key] = scorer_of(prepared, module, model, probe)
         return self._scorers[key]
 
     def _finish(self) -> Run:

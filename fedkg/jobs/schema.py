@@ -8,22 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Fraction = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-Width = Annotated[int, Field(ge=1, le=16_384)]
-Seeds = Annotated[int, Field(ge=1, le=10_000)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-Value = str | int | float | bool | None
-
-
-class Part(BaseModel):
-    """A section of the job file: closed, frozen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+from fedkg.jobs.algorithm_schema import Algorithm
+from fedkg.jobs.part import Count, Fraction, Name, Part, Positive, Seeds, Share, Value, Width
 
 
 class SiteColumn(Part):
@@ -97,6 +85,9 @@ class Training(Part):
         default=1.0, description="Weight of a failure in the loss; `balanced`: rows without failure per row with one, over all sites."
     )
     penalty: float = Field(default=0.0, ge=0, description="Weight of the rules' penalty in the local loss; 0 is plain SCFA.")
+    projection: bool = Field(
+        default=False, description="Whether answers are projected onto what linear rules demand of each row, in training and in use."
+    )
     executor: Literal["auto", "stacked", "sequential"] = Field(default="auto", description="How sampled sites are trained.")
     chunk: Count | None = Field(default=None, description="Most sites in one stack; empty: as memory allows, or as `auto` measures.")
     threads: Annotated[int, Field(ge=1, le=256)] | None = Field(default=None, description="Threads of the tensor library; empty: 1.")
@@ -130,15 +121,6 @@ class Evaluation(Part):
     target_f1: Share = Field(default=0.5, description="The common F1 target whose first round is reported.")
 
 
-class Algorithm(Part):
-    """A named way to aggregate: a preset with its own scoring."""
-
-    preset: Literal["fedavg", "scfa"] = Field(description="A name in fedkg.federated.algorithms.")
-    title: str = Field(default="", description="What reports call it.")
-    scoring: dict[str, Value] = Field(default_factory=dict, description="Fields of `scoring` that differ for it.")
-    training: dict[str, Value] = Field(default_factory=dict, description="Fields of `training` that differ for it.")
-
-
 class Corrupt(Part):
     """Additional arms in which one site's labels are wrong."""
 
@@ -164,8 +146,10 @@ class Job(Part):
     training: Training = Field(default_factory=Training)
     scoring: Scoring = Field(default_factory=Scoring)
     evaluation: Evaluation = Field(default_factory=Evaluation)
-    algorithm: str = Field(default="scfa", description="A preset, or a name in `algorithms`.")
-    algorithms: dict[Name, Algorithm] = Field(default_factory=dict, description="Named variants of presets.")
+    algorithm: str = Field(
+        default="scfa", description="A preset, a name in `algorithms`, or a section such as those of `algorithms` itself."
+    )
+    algorithms: dict[Name, Algorithm] = Field(default_factory=dict, description="Algorithms by a name of your own.")
     seeds: Seeds | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = Field(
         default=1, description="How many seeds (0, 1, ...), or which."
     )
@@ -186,6 +170,20 @@ class Job(Part):
             elif isinstance(sites, dict):
                 value = {**value, "sites": {name: {} if site is None else site for name, site in sites.items()}}
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_algorithm(cls, value: object) -> object:
+        """An algorithm that is written out where its name would stand gets the name of its preset."""
+        if not isinstance(value, dict) or not isinstance(value.get("algorithm"), dict):
+            return value
+        written, others = value["algorithm"], value.get("algorithms") or {}
+        name = written.get("preset", "own")
+        if not isinstance(name, str) or not isinstance(others, dict):
+            return value
+        if name in others:
+            raise ValueError(f"`algorithm` is written out and `algorithms` has a {name!r} too; give it a name there")
+        return {**value, "algorithm": name, "algorithms": {**others, name: written}}
 
     @property
     def seed_list(self) -> tuple[int, ...]:

@@ -6,8 +6,9 @@ Letters: K sampled sites, S samples.
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule
+from fedkg.data import Frame
 from fedkg.errors import JobError
 from fedkg.federated import (
-    ALGORITHMS,
     Algorithm,
     BinaryCrossEntropy,
     Choice,
@@ -31,9 +32,15 @@ from fedkg.federated import (
     initial_state,
     train,
 )
+from fedkg.federated.agents.round_numbers import StepWarning
+from fedkg.federated.agents.sets import kept_sets
+from fedkg.federated.answers import Projected
 from fedkg.federated.evaluation import best_threshold, detection
+from fedkg.federated.executors import Work
 from fedkg.federated.penalty import ConstraintPenalty
-from fedkg.jobs.arms import Arm
+from fedkg.federated.problem import pool
+from fedkg.jobs.arms import Arm, algorithm_of
+from fedkg.jobs.assemble import assembled
 from fedkg.jobs.folder import NOTES
 from fedkg.jobs.judge import codes_of
 from fedkg.jobs.prepare import Prepared, Scenario
@@ -51,9 +58,14 @@ class Held:
     server_y: Tensor
 
 
-def model_of(job: Job, prepared: Prepared) -> Model:
-    """The network that the sites train."""
-    return MODELS[job.model.name](inputs=len(prepared.features.names), hidden=job.model.hidden, outputs=1, dropout=job.model.dropout)
+def model_of(job: Job, prepared: Prepared, module: ConstraintModule) -> Model:
+    """The network that the sites train; where the job says so, with its answers projected onto what the rules demand."""
+    inputs, codes = len(prepared.features.names), prepared.features.codes
+    model = MODELS[job.model.name](inputs=inputs - len(codes), hidden=job.model.hidden, outputs=1, dropout=job.model.dropout)
+    if not job.training.projection:
+        return model
+    name = {column.source: column.name for column in prepared.pack.manifest.contract.columns}
+    return Projected(model=model, rules=module, keys=tuple(name[header] for header, _ in codes))
 
 
 def held_of(prepared: Prepared) -> Held:
@@ -85,16 +97,11 @@ def settings_of(arm: Arm) -> Settings:
     )
 
 
-def algorithm_of_arm(arm: Arm, module: ConstraintModule) -> Algorithm:
-    """The algorithm of an arm, and the rules' penalty in the local loss where asked for.
-
-    What counts as broken is the same for all presets, so that their violation rates can be compared.
-    """
-    scoring, penalty = arm.job.scoring, arm.job.training.penalty
-    options: dict[str, Any] = {name: getattr(scoring, name) for name in ("graded", "hard_tolerance", "soft_tolerance")}
-    if arm.preset != "fedavg":
-        options |= {"on_all_invalid": scoring.on_all_invalid, "score": scoring.combine, "beta": scoring.beta}
-    algorithm = ALGORITHMS[arm.preset](**options)
+def algorithm_of_arm(arm: Arm, module: ConstraintModule, problem: Problem) -> Algorithm:
+    """The algorithm of an arm, and the rules' penalty in the local loss where asked for."""
+    penalty, section = arm.job.training.penalty, algorithm_of(arm.job)
+    sets = None if section.agents is None else kept_sets(module.pack, problem.clients.names, section.agents.given)
+    algorithm = assembled(arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets)
     return algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty)) if penalty > 0.0 else algorithm
 
 
@@ -109,14 +116,27 @@ def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintM
         if not prepared.positives:
             raise JobError("training.positive_weight: there is no failure among the training rows to balance")
         weight = prepared.negatives / prepared.positives
-    codes = [codes_of(prepared, module, frame) for frame in rows.frames.values()]
+    frames = [*rows.frames.values(), prepared.server]
+    keys = _keys([codes_of(prepared, module, frame) for frame in frames], frames) if arm.job.training.penalty > 0.0 else {}
     clients = Clients(
         names=tuple(rows.frames),
         x=tuple(prepared.inputs(frame) for frame in rows.frames.values()),
         y=tuple(rows.y[site] for site in rows.frames),
-        keys={name: tuple(own[name] for own in codes) for name in (codes[0] if arm.job.training.penalty > 0.0 else {})},
+        keys={name: codes[:-1] for name, codes in keys.items()},
     )
-    return Problem(model=model, loss=BinaryCrossEntropy(pos_weight=float(weight)), clients=clients, scorer=scorer)
+    root = Clients(
+        names=("the server",),
+        x=(prepared.inputs(prepared.server),),
+        y=(prepared.targets(prepared.server),),
+        keys={name: codes[-1:] for name, codes in keys.items()},
+    )
+    return Problem(model=model, loss=BinaryCrossEntropy(pos_weight=float(weight)), clients=clients, scorer=scorer, root=root)
+
+
+def _keys(codes: Sequence[Mapping[str, Tensor]], frames: Sequence[Frame]) -> dict[str, tuple[Tensor, ...]]:
+    """Codes by column, one tensor per frame; -1, which no rule names, where a frame lacks the column (a site that names no machine)."""
+    names = dict.fromkeys(name for own in codes for name in own)
+    return {name: tuple(own.get(name, torch.full((frame.rows,), -1)) for own, frame in zip(codes, frames, strict=True)) for name in names}
 
 
 def rounds_of(
@@ -128,14 +148,59 @@ def rounds_of(
         state: where to go on, None to begin. choice: the executor an earlier arm of the run measured to be best, so that all arms of a run
             are trained alike to the last bit.
     """
-    algorithm, settings = algorithm_of_arm(arm, module), settings_of(arm)
+    algorithm, settings = algorithm_of_arm(arm, module, problem), settings_of(arm)
     if state is None and choice is not None:
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
-    yield from train(problem, algorithm, settings, state)
+    said, rounds = _unbound(arm, module), train(problem, algorithm, settings, state)
+    while True:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", StepWarning)
+            found = next(rounds, None)
+        for warning in caught:
+            if not issubclass(warning.category, StepWarning):
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        if found is None:
+            return
+        state, record = found
+        steps = dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, StepWarning))
+        yield state, replace(record, notes=(*record.notes, *(said if record.round == 1 else ()), *steps))
 
 
-def judged(job: Job, model: Model, params: Params, held: Held) -> dict[str, float]:
-    """F1, precision, recall at the job's threshold, and cross entropy (unweighted), on the test rows."""
+def _unbound(arm: Arm, module: ConstraintModule) -> tuple[str, ...]:
+    """What is to be told of sites that are to keep to sets where the rules have none."""
+    if algorithm_of(arm.job).agents is None or any(kept.on == "parameters" for kept in module.pack.manifest.sets):
+        return ()
+    return (f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployed:
+    """Which models the sites use, in any state of an arm."""
+
+    work: Work
+
+    def models(self, state: ServerState) -> list[Params]:
+        """The server's one model where all use it, else every site's, in the order of the sites."""
+        algorithm, sites = self.work.algorithm, len(self.work.problem.clients.names)
+        if algorithm.one_model:
+            return [state.params]
+        stack = algorithm.deployed(self.work, state, torch.arange(sites))
+        return [{name: value[site] for name, value in stack.items()} for site in range(sites)]
+
+
+def deployed_of(arm: Arm, problem: Problem, module: ConstraintModule) -> Deployed:
+    """The models that the sites of an arm use."""
+    algorithm = algorithm_of_arm(arm, module, problem)
+    return Deployed(work=Work(problem=problem, algorithm=algorithm, settings=settings_of(arm), pool=pool(problem.clients)))
+
+
+def judged(job: Job, model: Model, models: Sequence[Params], held: Held) -> dict[str, float]:
+    """F1, precision, recall at the job's threshold, and cross entropy (unweighted), on the test rows; the mean over the sites' models."""
+    found = [_judged(job, model, params, held) for params in models]
+    return {figure: sum(one[figure] for one in found) / len(found) for figure in found[0]}
+
+
+def _judged(job: Job, model: Model, params: Params, held: Held) -> dict[str, float]:
     logits = predict(model, params, held.test_x).squeeze(-1)
     threshold = job.evaluation.threshold
     if threshold == "server":

@@ -46,13 +46,7 @@ def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Ten
         raise LayoutError("the traces do not fit their layout", expected=f"[C, S, T, {len(layout.names)}]", received=str(list(x.shape)))
     shape = (int(values.shape[0]), int(values.shape[1]), int(values.shape[2]))
     slots: dict[int, Tensor] = {}
-    for slot, (column, view) in enumerate(zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True)):
-        known = pack.manifest.contract.columns[column]
-        place = next((i for i, name in enumerate(layout.names) if name in (known.name, known.source)), None)
-        if place is None:
-            raise LayoutError(f"`{known.name}` is mined in, and has no place in the layout", expected=", ".join(layout.names))
-        if view != 0:
-            raise LayoutError(f"`{known.name}` is read at another row; only plain signals can be mined in")
+    for slot, place in enumerate(places(pack, bank, layout)):
         channel = values[..., place].double()
         if layout.mean is not None and layout.std is not None:
             channel = channel * layout.std[place] + layout.mean[place]
@@ -63,6 +57,24 @@ def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Ten
     for channel in slots.values():
         usable = usable & torch.isfinite(channel.reshape(shape)).all(-1)
     return Channels(slots={slot: channel.nan_to_num() for slot, channel in slots.items()}, shape=shape, usable=usable)
+
+
+def places(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
+    """Where in the layout each slot of a condition's one row stands.
+
+    Raises:
+        LayoutError: a column that the formula reads has no place in the layout, or is read in another view than the plain one.
+    """
+    found = []
+    for column, view in zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True):
+        known = pack.manifest.contract.columns[column]
+        place = next((i for i, name in enumerate(layout.names) if name in (known.name, known.source)), None)
+        if place is None:
+            raise LayoutError(f"`{known.name}` is mined in, and has no place in the layout", expected=", ".join(layout.names))
+        if view != 0:
+            raise LayoutError(f"`{known.name}` is read at another row; only plain signals can be mined in")
+        found.append(place)
+    return found
 
 
 def check_horizon(reach: Reach, steps: int, name: str) -> None:

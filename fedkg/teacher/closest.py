@@ -26,6 +26,7 @@ from fedkg.teacher.cells import Group, forms_of, group, order_of
 from fedkg.teacher.diagram import BeyondDiagram, Layer, layers
 from fedkg.teacher.expressions import FALSE, Expressions
 from fedkg.teacher.literals import Literals
+from fedkg.teacher.steady import steady
 from fedkg.teacher.unrolled import Unrolling
 
 
@@ -66,8 +67,11 @@ class Teacher:
         formula = unrolling.throughout(bank.skeleton) if everywhere else unrolling.at(bank.skeleton, 0)
         self._program = (unrolling.expressions, formula, literals.found)
         self.by_program = False
+        self._steady: tuple[Group, ...] | None = None
         try:
-            self._which, self._parts = _compiled(unrolling.expressions, formula, literals, steps, self.clients)
+            self._steady = steady(unrolling.expressions, formula, literals.found, steps, self.clients)
+            if self._steady is None:
+                self._which, self._parts = _compiled(unrolling.expressions, formula, literals, steps, self.clients)
         except BeyondDiagram:
             self.by_program = True
 
@@ -76,6 +80,8 @@ class Teacher:
         """The largest number of states at a step, of any part: what a trace costs at each step; 0 where there is no diagram."""
         if self.by_program:
             return 0
+        if self._steady is not None:
+            return 1
         return max((layer.states for parts in self._parts for part in parts for layer in part.layers), default=1)
 
     def closest(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
@@ -106,6 +112,8 @@ class Teacher:
             for row, own in zip(result, owner.tolist(), strict=True):
                 row.copy_(torch.from_numpy(milp.closest(*self._program, row.cpu().numpy(), own, torch.finfo(traces.dtype).eps)))
             return result.to(traces.dtype)
+        if self._steady is not None:
+            return _at_each_step(self._steady, result, owner, traces.dtype).to(traces.dtype)
         which = self._which.to(traces.device)[:, owner]
         for kind, parts in enumerate(self._parts):
             rows = torch.nonzero(which[0] == kind).squeeze(1)
@@ -224,6 +232,15 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
             result[:, step] = _moved(one, result[:, step], client, place[chosen], dtype)
         state = source.gather(1, state)
     return result
+
+
+def _at_each_step(groups: Sequence[Group], traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
+    """The traces, float64 [B, T, V], with each step moved into its own cell of each group."""
+    rows, steps = traces.shape[:2]
+    values, step = traces.flatten(0, 1), torch.arange(steps, device=traces.device).repeat(rows)
+    for one in groups:
+        values = _moved(_on(one, traces.device), values, client.repeat_interleave(steps), step, dtype)
+    return values.view_as(traces)
 
 
 def _moved(one: Group, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:

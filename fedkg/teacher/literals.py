@@ -97,7 +97,7 @@ class Literals:
         for channel in range(self.channels):
             there = {slot: torch.ones_like(none) if slot == channel else none for slot in range(self.channels)}
             slope = sign * self._margin(atom, there) - constant
-            coefficients.append(float(slope.flatten()[0]))
+            coefficients.append(round(float(slope.flatten()[0])) if _plain(atom) else float(slope.flatten()[0]))
         scale = max((abs(c) for c in coefficients), default=0.0)
         if not scale:
             raise SetError("a comparison reads nothing that is predicted", help="leave it out of what is projected onto")

@@ -6,14 +6,17 @@ Letters: B traces, T steps, V channels, N nodes of the formula's expression.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, sparse
 
 from fedkg.errors import SetError
 from fedkg.teacher.expressions import FALSE, TRUE, Expressions
 from fedkg.teacher.literals import Literal
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Float = NDArray[np.float64]
 
@@ -59,6 +62,8 @@ def _kept(true: Sequence[tuple[int, Literal, float, float]], trace: Float, near:
     Args:
         true: step, literal, bound and size of each.
     """
+    from scipy import optimize  # slow to load, and seldom needed: most formulas have a diagram
+
     steps, channels = trace.shape
     values = steps * channels
     unit = 1 + max(float(np.abs(trace).max()), float(np.abs(near).max()), *(abs(bound) for _, _, bound, _ in true))
@@ -83,6 +88,8 @@ def _kept(true: Sequence[tuple[int, Literal, float, float]], trace: Float, near:
 
 
 def _matrix(rows: Sequence[tuple[dict[int, float], float]], size: int) -> sparse.csr_array:
+    from scipy import sparse
+
     entries = [(i, j, weight) for i, (row, _) in enumerate(rows) for j, weight in row.items()]
     index = np.array([(i, j) for i, j, _ in entries]).T
     return sparse.csr_array((np.array([weight for _, _, weight in entries]), (index[0], index[1])), shape=(len(rows), size))
@@ -130,6 +137,8 @@ def _bound(literal: Literal, bound: float, start: int, z: int, reach: float) -> 
 
 def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: int, root: int, reach: float) -> Float | None:
     """The variables of the best solution: values, distances, nodes; None where there is none."""
+    from scipy import optimize
+
     size = 2 * values + nodes
     low, high = np.zeros(size), np.ones(size)
     low[:values], high[:values], high[values : 2 * values] = -reach, reach, np.inf

@@ -117,7 +117,7 @@ WRONG_FIELDS = [
     ("scoring.beta", float("inf"), "must be a finite number"),
     ("evaluation.threshold", 2, "must be 'server' or at most 1"),
     ("algorithm", "nope", "there is no such algorithm"),
-    ("algorithms", {"a": {}}, "`algorithms.a.preset`: is missing"),
+    ("algorithms", {"a": {}}, "`algorithms.a`: names neither a `preset`"),
     ("algorithms", {"a": {"preset": "scfa", "scoring": {"combin": "mean"}}}, "algorithms.a: `scoring.combin`"),
     ("algorithms", {"a": {"preset": "scfa", "training": {"rounds": 0}}}, "must be at least 1, not 0"),
     ("seeds", 0, "must be at least 1"),

@@ -3,10 +3,61 @@
 from collections.abc import Callable
 
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.algorithms.bounds import centralised, local_only
 from fedkg.federated.algorithms.fedavg import fedavg
+from fedkg.federated.algorithms.fedopt import fedadagrad, fedadam, fedyogi
+from fedkg.federated.algorithms.fedprox import fedprox
+from fedkg.federated.algorithms.fedstl import fedstl
+from fedkg.federated.algorithms.pcfedavg import pcfedavg
+from fedkg.federated.algorithms.personal import ditto, fedrep, ifca
+from fedkg.federated.algorithms.robust import fltrust, krum, median, multi_krum, trimmed_mean
 from fedkg.federated.algorithms.scfa import scfa
+from fedkg.federated.algorithms.variance import scaffnew, scaffold
 
-ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"fedavg": fedavg, "scfa": scfa}
-"""Algorithms that a job may name, with what makes them; the keyword arguments are the job's algorithm options."""
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
+    "fedavg": fedavg,
+    "scfa": scfa,
+    "fedprox": fedprox,
+    "fedadam": fedadam,
+    "fedyogi": fedyogi,
+    "fedadagrad": fedadagrad,
+    "scaffold": scaffold,
+    "scaffnew": scaffnew,
+    "fedrep": fedrep,
+    "ditto": ditto,
+    "ifca": ifca,
+    "pcfedavg": pcfedavg,
+    "local_only": local_only,
+    "centralised": centralised,
+    "median": median,
+    "trimmed_mean": trimmed_mean,
+    "krum": krum,
+    "multi_krum": multi_krum,
+    "fltrust": fltrust,
+}
+"""Algorithms that a job may name, with what makes them. FedSTL needs more than a job can say, see `fedstl`."""
 
-__all__ = ["ALGORITHMS", "Algorithm", "fedavg", "scfa"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "centralised",
+    "ditto",
+    "fedadagrad",
+    "fedadam",
+    "fedavg",
+    "fedprox",
+    "fedrep",
+    "fedstl",
+    "fedyogi",
+    "fltrust",
+    "ifca",
+    "krum",
+    "local_only",
+    "median",
+    "multi_krum",
+    "pcfedavg",
+    "scaffnew",
+    "scaffold",
+    "scfa",
+    "trimmed_mean",
+]

@@ -36,6 +36,7 @@ def choose(work: Work, state: ServerState) -> Choice:
         return Choice(executor=settings.executor, chunk=chunk, threads=settings.threads, reason=f"{settings.executor}, as the job says")
     clients = work.algorithm.sampling.sample(seed=settings.seed, round=1, population=len(work.problem.clients.names), size=size)
     clients = clients.to(work.pool.x.device)
+    state = work.algorithm.before.apply(work, state, clients)
     chunks = [chunk for chunk in CHUNKS if 2 * chunk <= most]
     whole = _stacked(work, state, clients, most)
     found = [whole, *(_stacked(work, state, clients, chunk) for chunk in chunks), _sequential(work, state, clients)]

@@ -6,8 +6,8 @@ Letters: K sampled clients, C of them in a stack.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
 
 from torch import Tensor
 
@@ -27,6 +27,11 @@ class Work:
     settings: Settings
     pool: Pool
 
+    def beside(self) -> Self | None:
+        """The same work for the model that each client trains beside the one it sends; None where there is none."""
+        other = self.algorithm.beside
+        return None if other is None else replace(self, algorithm=other)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Updates:
@@ -36,6 +41,7 @@ class Updates:
         clients: int64 [C], positions in the population. groups: int64 [C], the models they started from.
         start: where they started, each [C, ...] (views). update: what they send, each [C, ...].
         loss: [C], mean objective over their local steps. remembered: new rows for `ServerState.clients`, each [C, ...].
+        shared: sent as well, see `Outcome.shared`, each [C, ...].
         rejected: clients that sent something unusable, by position, with the reason; they are in none of the above.
     """
 
@@ -45,6 +51,7 @@ class Updates:
     update: Params
     loss: Tensor
     remembered: Params = field(default_factory=dict)
+    shared: Params = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
 
 

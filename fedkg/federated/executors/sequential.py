@@ -6,7 +6,7 @@ Letters: B batch, F features.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -32,7 +32,12 @@ class Sequential:
         noise = client_keys(seed, number, DROPOUT, clients)
         for place in range(len(clients)):
             here = slice(place, place + 1)
-            yield _train_one(work, state, clients[here], order[here], noise[here], limit)
+            updates = _train_one(work, state, clients[here], order[here], noise[here], limit)
+            other = work.beside()
+            if other is not None:
+                aside = _train_one(other, state, clients[here], order[here], noise[here], limit)
+                updates = replace(updates, remembered=updates.remembered | aside.remembered)
+            yield updates
 
 
 @torch.no_grad()
@@ -41,7 +46,15 @@ def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, no
     sizes, offsets = work.pool.sizes[client], work.pool.offsets[client]
     steps = steps_of(sizes, settings, limit)
     start = algorithm.start.place(work, state, client)
-    setting = Setting(state=state, clients=client, samples=sizes, steps=steps, rate=settings.rate(state.round + 1), start=start)
+    setting = Setting(
+        state=state,
+        clients=client,
+        samples=sizes,
+        share=work.pool.share(client),
+        steps=steps,
+        rate=settings.rate(state.round + 1),
+        start=start,
+    )
     variables = {name: value.clone() for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)
     batches = plan(order, sizes, offsets, steps, settings.batch, passes=settings.local_steps is None, padding=-1)
@@ -57,13 +70,14 @@ def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, no
             share=None,
             noise=Noise(noise, step_number),
             clients=client,
-            start=start.variables,
+            start=start.pull,
+            round=state.round + 1,
             keys={name: codes[rows].unsqueeze(0) for name, codes in work.pool.keys.items()} if algorithm.terms else {},
         )
         value, gradient = algorithm.differentiation(step, algorithm.terms)
         algorithm.local.advance(variables, gradient, carry, setting.rate)
         total += value
-    outcome = algorithm.local.finish(setting, variables, carry)
+    outcome = algorithm.start.part(setting, algorithm.local.finish(setting, variables, carry))
     return Updates(
         clients=client,
         groups=start.groups,
@@ -71,4 +85,5 @@ def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, no
         update=outcome.update,
         loss=total / len(batches.index),
         remembered=outcome.remembered,
+        shared=outcome.shared,
     )

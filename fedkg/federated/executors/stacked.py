@@ -9,7 +9,7 @@ Letters: K sampled clients, C clients of a stack, B batch, F features.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from fedkg.federated.executors.interface import Updates, Work
 from fedkg.federated.joints import Setting, StartPoint, Step
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
+from fedkg.models.footprint import footprint
 from fedkg.models.model import Differentiated, Params
 from fedkg.models.noise import Noise
 
@@ -38,19 +39,25 @@ class Stacked:
         order = torch.argsort(steps, descending=True, stable=True)
         for first in range(0, len(order), self.chunk):
             part = order[first : first + self.chunk]
-            yield _train_stack(work, state, clients[part], steps[part])
+            updates = _train_stack(work, state, clients[part], steps[part])
+            other = work.beside()
+            if other is not None:
+                aside = _train_stack(other, state, clients[part], steps[part])
+                updates = replace(updates, remembered=updates.remembered | aside.remembered)
+            yield updates
 
 
 def fitting(work: Work, state: ServerState) -> int:
     """How many clients a stack may hold within the settings' memory, judged by the largest client; at least 1."""
     settings, x = work.settings, work.pool.x
+    variables = work.algorithm.start.place(work, state, torch.zeros(1, dtype=torch.int64, device=x.device)).variables
     largest = int(work.pool.sizes.max())
     steps = int(steps_of(work.pool.sizes, settings).max())
-    parameters = sum(value[0].numel() for value in state.models.values())
-    hidden = sum(value.shape[1] for value in state.models.values())
+    parameters = sum(value.numel() for value in variables.values())
+    held = footprint(work.problem.model, state.models, x)
     width = min(settings.batch, largest)
     epochs = settings.local_epochs or steps
-    numbers = 4 * parameters + 4 * width * (hidden + x[0].numel())
+    numbers = 4 * parameters + 2 * held.client + width * (2 * held.sample + 4 * x[0].numel())
     integers = 3 * epochs * largest + 4 * steps * width
     return max(1, settings.memory // (numbers * x.element_size() + integers * 8))
 
@@ -61,7 +68,9 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     number = state.round + 1
     sizes = pool.sizes[clients]
     start = algorithm.start.place(work, state, clients)
-    setting = Setting(state=state, clients=clients, samples=sizes, steps=steps, rate=settings.rate(number), start=start)
+    setting = Setting(
+        state=state, clients=clients, samples=sizes, share=pool.share(clients), steps=steps, rate=settings.rate(number), start=start
+    )
     variables = {name: value.clone(memory_format=torch.contiguous_format) for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)
     keys = client_keys(settings.seed, number, ORDER, clients)
@@ -73,12 +82,12 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         active = batches.active[block.start]
         mine, kept = _first(variables, active), _first(carry, active)
         values = []
-        for step in _steps(work, batches, block, mine, noise_keys, clients, start):
+        for step in _steps(work, number, batches, block, mine, noise_keys, clients, start):
             value, gradient = algorithm.differentiation(step, algorithm.terms)
             algorithm.local.advance(mine, gradient, kept, setting.rate)
             values.append(value)
         total[:active] += torch.stack(values).sum(0)
-    outcome = algorithm.local.finish(setting, variables, carry)
+    outcome = algorithm.start.part(setting, algorithm.local.finish(setting, variables, carry))
     return Updates(
         clients=clients,
         groups=start.groups,
@@ -86,11 +95,12 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         update=outcome.update,
         loss=total / steps,
         remembered=outcome.remembered,
+        shared=outcome.shared,
     )
 
 
 def _steps(
-    work: Work, batches: Batches, block: range, variables: Params, noise_keys: Tensor, clients: Tensor, start: StartPoint
+    work: Work, number: int, batches: Batches, block: range, variables: Params, noise_keys: Tensor, clients: Tensor, start: StartPoint
 ) -> Iterator[Step]:
     """The steps of a block one by one; their rows are gathered together."""
     model, pool, active = work.problem.model, work.pool, batches.active[block.start]
@@ -100,7 +110,7 @@ def _steps(
     y = pool.y.index_select(0, flat).view(*index.shape, *pool.y.shape[1:]).unbind(0)
     keys = {name: codes[index] for name, codes in pool.keys.items()} if work.algorithm.terms else {}
     shares = _shares(batches, block, active, pool.x.dtype)
-    noise_keys, clients, begun = noise_keys[:active], clients[:active], _first(start.variables, active)
+    noise_keys, clients, begun = noise_keys[:active], clients[:active], _first(start.pull, active)
     closed = model if isinstance(model, Differentiated) else None
     for place, count in enumerate(block):
         yield Step(
@@ -113,6 +123,7 @@ def _steps(
             noise=Noise(noise_keys, count),
             clients=clients,
             start=begun,
+            round=number,
             keys={name: codes[place] for name, codes in keys.items()},
             closed=closed,
         )

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from fedkg.errors import JobError
-from fedkg.federated import LOSSES, BinaryCrossEntropy, CrossEntropy, SquaredError
+from fedkg.federated import LOSSES, BinaryCrossEntropy, CrossEntropy, KnownSquaredError, SquaredError
 from fedkg.federated.losses import Loss
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -13,6 +13,7 @@ ONE = torch.randn(3, 5, 1, dtype=torch.float64, generator=GENERATOR)
 FOUR = torch.randn(3, 5, 4, dtype=torch.float64, generator=GENERATOR)
 BITS = (torch.rand(3, 5, generator=GENERATOR) > 0.5).double()
 LABELS = torch.randint(0, 4, (3, 5), generator=GENERATOR)
+HALF = torch.tensor([1.0, 1.0, float("nan"), float("nan")], dtype=torch.float64).expand(3, 5, 4)
 CASES = [
     (BinaryCrossEntropy(), ONE, BITS, F.binary_cross_entropy_with_logits(ONE[..., 0], BITS, reduction="none")),
     (
@@ -24,6 +25,9 @@ CASES = [
     (CrossEntropy(), FOUR, LABELS, F.cross_entropy(FOUR.flatten(0, 1), LABELS.flatten(), reduction="none").view(3, 5)),
     (SquaredError(), ONE, BITS, (ONE[..., 0] - BITS) ** 2),
     (SquaredError(), FOUR, FOUR.flip(0), ((FOUR - FOUR.flip(0)) ** 2).mean(-1)),
+    (KnownSquaredError(), FOUR, FOUR.flip(0), ((FOUR - FOUR.flip(0)) ** 2).mean(-1)),
+    (KnownSquaredError(), ONE, BITS.where(BITS > 0, float("nan")), (ONE[..., 0] - 1) ** 2 * BITS),
+    (KnownSquaredError(), FOUR, HALF, (FOUR[..., :2] - 1).square().mean(-1)),
 ]
 
 

@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated import Problem, ServerState, Settings, fedavg, from_tensors, initial_state, scfa, to_tensors, train
+from fedkg.federated import Algorithm, Problem, ServerState, Settings, fedavg, from_tensors, initial_state, scfa, to_tensors, train
+from fedkg.federated.algorithms import fedadam, scaffold
 from fedkg.models import MLP, Params
 
 SETTINGS = Settings(rounds=6, participation=0.6, local_epochs=2, batch=8, learning_rate=0.1, schedule="cosine", seed=5)
@@ -105,6 +106,16 @@ def test_a_state_of_another_model_is_refused_with_the_parameter() -> None:
     extra = initial_state(classes((5, 6), hidden=(7, 5, 4)), fedavg(), SETTINGS)
     with pytest.raises(JobError, match="does not fit the model"):
         next(train(problem, fedavg(), SETTINGS, extra))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "said"), [(fedadam(), "remembers nothing of server: m/"), (scaffold(), "does not fit the clients: local/")]
+)
+def test_a_state_of_another_algorithm_is_refused(algorithm: Algorithm, said: str) -> None:
+    problem = classes((5, 6))
+    with pytest.raises(JobError) as caught:
+        next(train(problem, algorithm, SETTINGS, initial_state(problem, fedavg(), SETTINGS)))
+    assert said in str(caught.value) + str(caught.value.received)
 
 
 def test_threads_are_set_while_training_and_given_back() -> None:

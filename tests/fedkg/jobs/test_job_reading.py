@@ -49,7 +49,7 @@ def test_a_short_job_takes_defaults_and_absolute_paths(tmp_path):
         ({"sites": {"a b": {}}}, "sites.a b", "not a name"),
         ({"seeds": 0}, "seeds", "must be at least 1"),
         ({"corrupt": {"site": "graz", "kind": "noise"}}, "corrupt.kind", "flipped_labels"),
-        ({"algorithms": {"mine": {"preset": "fedprox"}}}, "algorithms.mine.preset", "'fedavg' or 'scfa'"),
+        ({"algorithms": {"mine": {"preset": "fedprx"}}}, "algorithms.mine.preset", "did you mean 'fedprox'?"),
         ({"name": "../../etc"}, "name", "not a name"),
     ],
 )

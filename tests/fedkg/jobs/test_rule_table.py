@@ -25,7 +25,7 @@ def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
     wear[: wear.size // 2] = np.nan
     lacking = replace(prepared, test=prepared.test.with_numbers("Tool wear [min]", wear))
     applied = [
-        next(row["applied"] for row in rule_table(one, module_of(one), Flat(), {}, "arm") if row["rule"] == "risk_follows_wear")
+        next(row["applied"] for row in rule_table(one, module_of(one), Flat(), [{}], "arm") if row["rule"] == "risk_follows_wear")
         for one in (prepared, lacking)
     ]
     assert applied == [wear.size, wear.size - wear.size // 2]

@@ -1,0 +1,222 @@
+"""PC-FedAvg's joints: every agent works on a vector of blocks, one for each agent, and is bound to a set in its own block alone.
+
+Source: Ebrahimi, Burbano and Yousefian 2026, algorithm 1; the stored text lacks the formulas, the update rule is the gradient of
+
+    F_i(x) = f_i(mean x) + lambda_i / 2 |x_i - mean x|^2 + rho / 2 dist^2(x_i, X_i)
+
+Two forms: with all blocks, as the paper writes it, and with two vectors. The steps of the blocks of others are all the same, so that an
+agent needs no more than its own block and the mean of all, and has no more to say than how both changed.
+
+Letters: m agents, of which C stand in a stack; the server holds one block for each agent, [m, ...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.joints import Outcome, Setting, StartPoint
+from fedkg.federated.local import change
+from fedkg.federated.state import ServerState
+from fedkg.models.model import Gradient, Outer, Params
+
+if TYPE_CHECKING:
+    from fedkg.federated.executors.interface import Work
+
+OWN, MEAN = "own/", "mean/"
+"""Before the names of parameters in the form with two vectors: an agent's own block, and its estimate of the mean of all blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllBlocks:
+    """Every agent begins with the server's blocks of all agents, each [C, m, ...]."""
+
+    def held(self, population: int) -> int:
+        """See `Start.held`: a block for each agent."""
+        return population
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Start.remembered`."""
+        return {}
+
+    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `Start.place`."""
+        variables = {name: value.expand(len(clients), *value.shape) for name, value in state.models.items()}
+        return StartPoint(variables=variables, groups=clients)
+
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """See `Start.part`."""
+        return outcome
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `Start.deployed`: the server's block of each agent."""
+        return {name: value[clients] for name, value in state.models.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAndMean(AllBlocks):
+    """Every agent begins with its own block and the mean of all, each [C, ...]."""
+
+    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `Start.place`."""
+        own = {OWN + name: value[clients] for name, value in state.models.items()}
+        mean = {MEAN + name: value.mean(0).expand(len(clients), *value.shape[1:]) for name, value in state.models.items()}
+        return StartPoint(variables=own | mean, groups=clients)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    """What both forms share: the numbers of an agent, and the two parts of its step.
+
+    Args:
+        sets: of the agents; None: no agent has one. strengths: lambda_i for each agent, or one for all.
+    """
+
+    sets: AgentSets | None
+    strengths: tuple[float, ...]
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Local.remembered`."""
+        return {}
+
+    def shared(self, models: Params) -> Params:
+        """See `Local.shared`."""
+        return {}
+
+    def begin(self, setting: Setting, variables: Params) -> Params:
+        """See `Local.begin`: who the agents are and how many, lambda_i, rho_r and the step of the round, each [C]."""
+        like, count = next(iter(variables.values())), len(setting.clients)
+        every = torch.tensor(self.strengths, dtype=like.dtype, device=like.device)
+        held = next(iter(setting.state.models.values())).shape[0]
+        numbers = setting.state.joints["before"]
+        return {
+            "agent": setting.clients,
+            "agents": like.new_full((count,), held),
+            "strength": every[setting.clients] if len(every) > 1 else every.expand(count),
+            "penalty": numbers["penalty"].to(like).expand(count),
+            "step": numbers["step"].to(like).expand(count),
+        }
+
+    def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
+        """See `Local.finish`: the update is the change since the start."""
+        return change(setting, variables)
+
+    def _both(self, own: Params, average: Params, gradient: Mapping[str, Gradient], carry: Params) -> tuple[Params, Params]:
+        """The descent of every block, ``g / m - lambda_i / m e``, and what comes to it in the own one, ``lambda_i e + rho (x - P(x))``.
+
+        Here ``e = x_i - mean x``, and both are of the point before the step.
+        """
+        away = {} if self.sets is None else self.sets.residual(own, carry["agent"])
+        common, extra = {}, {}
+        for name, slope in gradient.items():
+            dense = slope.dense() if isinstance(slope, Outer) else slope
+            strength, penalty = _against(carry["strength"], dense), _against(carry["penalty"], dense)
+            pull = strength * (own[name] - average[name])
+            common[name] = (dense - pull) / _against(carry["agents"], dense)
+            extra[name] = pull + penalty * away[name] if name in away else pull
+        return common, extra
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllBlockSteps(_Steps):
+    """Steps on all blocks, [C, m, ...]; all of them are sent."""
+
+    def point(self, variables: Params) -> Params:
+        """See `Local.point`: the agent's own estimate of the population's average."""
+        return {name: value.mean(1) for name, value in variables.items()}
+
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+        """See `Local.advance`."""
+        agent = carry["agent"]
+        here = torch.arange(len(agent), device=agent.device)
+        own = {name: value[here, agent] for name, value in variables.items()}
+        common, extra = self._both(own, self.point(variables), gradient, carry)
+        for name, value in variables.items():
+            step = _against(carry["step"], own[name])
+            value.sub_((step * common[name]).unsqueeze(1))
+            value[here, agent] -= step * extra[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoVectorSteps(_Steps):
+    """The same steps on an agent's own block and its mean of all; two vectors are sent."""
+
+    def point(self, variables: Params) -> Params:
+        """See `Local.point`."""
+        return {name.removeprefix(MEAN): value for name, value in variables.items() if name.startswith(MEAN)}
+
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+        """See `Local.advance`."""
+        own = {name: variables[OWN + name] for name in gradient}
+        common, extra = self._both(own, self.point(variables), gradient, carry)
+        for name, value in own.items():
+            step = _against(carry["step"], value)
+            variables[MEAN + name].sub_(step * (common[name] + extra[name] / _against(carry["agents"], value)))
+            value.sub_(step * (common[name] + extra[name]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockSums:
+    """Sums so far: the changes of all blocks [m, ...], the change common to all [...], and the weights."""
+
+    blocks: Params
+    common: Params
+    weight: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMean:
+    """``x_j <- sum_i w_i x_ij / sum_i w_i`` for every block j: all agents speak of all blocks."""
+
+    @property
+    def needs_root(self) -> bool:
+        """See `Aggregate.needs_root`."""
+        return False
+
+    def begin(self, models: Params, root: Params | None = None) -> BlockSums:
+        """See `Aggregate.begin`."""
+        first = next(iter(models.values()))
+        return BlockSums(
+            blocks={name: torch.zeros_like(value) for name, value in models.items()},
+            common={name: torch.zeros_like(value[0]) for name, value in models.items()},
+            weight=torch.zeros((), dtype=torch.float64, device=first.device),
+        )
+
+    def add(self, fold: BlockSums, update: Params, weights: Tensor, groups: Tensor) -> BlockSums:
+        """See `Aggregate.add`."""
+        blocks = {name: total + torch.tensordot(weights.to(total), update[name], 1) for name, total in fold.blocks.items()}
+        return BlockSums(blocks=blocks, common=fold.common, weight=fold.weight + weights.sum())
+
+    def finish(self, fold: BlockSums) -> Params:
+        """See `Aggregate.finish`."""
+        inverse = torch.where(fold.weight > 0, 1.0 / fold.weight, 0.0)
+        return {name: (total + fold.common[name]) * inverse.to(total) for name, total in fold.blocks.items()}
+
+    def counted(self, fold: BlockSums) -> None:
+        """See `Aggregate.counted`."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class TwoVectorMean(BlockMean):
+    """The same mean from two vectors of each agent."""
+
+    def add(self, fold: BlockSums, update: Params, weights: Tensor, groups: Tensor) -> BlockSums:
+        """See `Aggregate.add`."""
+        blocks, common = {}, {}
+        for name, total in fold.blocks.items():
+            agents, own = total.shape[0], update[OWN + name]
+            others = (agents * update[MEAN + name] - own) / max(1, agents - 1)  # how each block of another has changed
+            blocks[name] = total.index_add(0, groups, _against(weights.to(total), others) * (own - others))
+            common[name] = fold.common[name] + torch.tensordot(weights.to(total), others, 1)
+        return BlockSums(blocks=blocks, common=common, weight=fold.weight + weights.sum())
+
+
+def _against(numbers: Tensor, value: Tensor) -> Tensor:
+    """Numbers [C] laid against a value [C, ...]."""
+    return numbers.view(-1, *[1] * (value.dim() - 1))

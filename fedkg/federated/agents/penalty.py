@@ -1,0 +1,65 @@
+"""The distance to each agent's set as a term of its objective: FedAvg, FedProx and SCAFFOLD in penalised form.
+
+Letters: C clients of a stack.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.joints import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PenaltySchedule:
+    """rho_r, how much infeasibility counts in round r = 1, 2, ...
+
+    Args:
+        first: rho of the first round, at least 0; None: the root of the number of rounds, in all of them (theorem 3.4).
+        growing: ``first * sqrt(r)`` in place of ``first`` throughout.
+    """
+
+    first: float | None = None
+    growing: bool = False
+
+    def __post_init__(self) -> None:
+        if self.first is not None and not (math.isfinite(self.first) and self.first >= 0):
+            raise JobError("the penalty must be a number of at least 0", received=str(self.first))
+        if self.growing and self.first is None:
+            raise JobError("a growing penalty begins somewhere", expected="first=...")
+
+    def at(self, round: int, rounds: int) -> float:
+        """rho of a round, of so many."""
+        if self.first is None:
+            return math.sqrt(rounds)
+        return self.first * math.sqrt(round) if self.growing else self.first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SetPenalty:
+    """``rho_r / 2 dist^2(x, X_i)``: what the one shared model misses of client i's set (section 5, the penalised baselines).
+
+    Args:
+        sets: of the clients. schedule: of rho_r; its `first` must be given.
+    """
+
+    sets: AgentSets
+    schedule: PenaltySchedule
+
+    def __post_init__(self) -> None:
+        if self.schedule.first is None:
+            raise JobError("a penalty beside the loss needs its strength", expected="PenaltySchedule(first=...)")
+
+    def value(self, step: Step) -> Tensor:
+        """See `Term.value`."""
+        return 0.5 * self.schedule.at(step.round, step.round) * self.sets.distance2(step.params, step.clients)
+
+    def slope(self, step: Step) -> dict[str, Tensor]:
+        """See `SlopedTerm.slope`: ``rho_r (x - P(x))``."""
+        strength = self.schedule.at(step.round, step.round)
+        return {name: strength * value for name, value in self.sets.residual(dict(step.params), step.clients).items()}

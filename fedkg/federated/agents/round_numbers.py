@@ -1,0 +1,79 @@
+"""What PC-FedAvg sets anew in each round: how much infeasibility counts, and how long a step may then be."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.agents.certificates import doubts, smoothness, step_size
+from fedkg.federated.agents.penalty import PenaltySchedule
+from fedkg.federated.batches import steps_of
+from fedkg.federated.settings import Settings
+from fedkg.federated.state import ServerState
+from fedkg.federated.weighting import BySamples
+
+if TYPE_CHECKING:
+    from fedkg.federated.executors.interface import Work
+    from fedkg.federated.scoring import ProbeScores, ScoredRows
+
+
+class StepWarning(UserWarning):
+    """A step size with which what the theory promises does not hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundNumbers:
+    """rho_r and the step of the round, as ``penalty`` and ``step`` in ``ServerState.joints["before"]``.
+
+    Args:
+        schedule: of rho_r. strengths: lambda_i.
+        smooth: L_f, how smooth the losses are. With it `by_rule` takes the longest step for which the theorem holds, anew in each round as
+            L grows with rho_r; without `by_rule` the step is the settings' learning rate, and a warning says where that is too long.
+    """
+
+    schedule: PenaltySchedule
+    strengths: tuple[float, ...]
+    smooth: float | None = None
+    by_rule: bool = False
+
+    def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
+        """See `BeforeRound.apply`.
+
+        Raises:
+            JobError: lambda is given for another number of agents.
+        """
+        agents, settings = len(work.problem.clients.names), work.settings
+        if len(self.strengths) not in (1, agents):
+            raise JobError("strengths: one for all agents, or one for each", expected=f"1 or {agents}", received=str(len(self.strengths)))
+        number = state.round + 1
+        penalty, step = self.schedule.at(number, settings.rounds), settings.rate(number)
+        if self.smooth is not None:
+            local_steps = int(steps_of(work.pool.sizes[clients], settings).max())
+            if self.by_rule:
+                step = step_size(smoothness(self.smooth, penalty, self.strengths, agents), local_steps)
+            elif number == 1:
+                self._warn(settings, self.smooth, agents, local_steps)
+        numbers = {"penalty": torch.tensor(penalty, dtype=torch.float64), "step": torch.tensor(step, dtype=torch.float64)}
+        return replace(state, joints={**state.joints, "before": numbers})
+
+    def _warn(self, settings: Settings, smooth: float, agents: int, local_steps: int) -> None:
+        """A StepWarning of the first round whose step is too long: as the penalty grows that need not be round 1."""
+        for number in range(1, settings.rounds + 1):
+            total = smoothness(smooth, self.schedule.at(number, settings.rounds), self.strengths, agents)
+            for doubt in doubts(settings.rate(number), total, local_steps):
+                warnings.warn(doubt if number == 1 else f"from round {number} on: {doubt}", StepWarning, stacklevel=3)
+                return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equally(BySamples):
+    """Every agent counts the same, as in the mean of the agents' objectives."""
+
+    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
+        """See `Weighting.weights`."""
+        return torch.ones_like(samples)

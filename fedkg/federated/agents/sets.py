@@ -1,0 +1,184 @@
+"""The sets that agents keep their models in: one for each agent, over all parameters or some of them.
+
+Letters: N agents in all, C of them in a stack, n the numbers of the parameters that a set speaks of, end to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError, SetError
+from fedkg.models.model import Params
+from fedkg.pack import Pack
+from fedkg.projection import Box, Intersection, L1Ball, L2Ball, LInfBall, ProjectionSet, set_of
+from fedkg.projection.kept import Given
+
+Chosen = Callable[[tuple[int, ...]], ProjectionSet]
+"""From positions of C agents to one set for points [C, n], theirs in this order."""
+
+KNOWN_STACKS = 256
+"""Stacks of agents whose sets are kept made: the same ones come at every local step."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetPart:
+    """The sets of all agents over some parameters.
+
+    Args:
+        chosen: the sets of given agents. names: of the parameters that they speak of, end to end in this order; empty: all of the model's.
+    """
+
+    chosen: Chosen
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "chosen", lru_cache(maxsize=KNOWN_STACKS)(self.chosen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AgentSets:
+    """What each agent keeps its parameters in: X_i as a product over disjoint parts of the model; everything where there is no part.
+
+    Raises:
+        JobError: two parts that speak of the same parameter.
+    """
+
+    parts: tuple[SetPart, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        named = [name for part in self.parts for name in part.names]
+        if len(self.parts) > 1 and (len(set(named)) < len(named) or not all(part.names for part in self.parts)):
+            raise JobError("two sets speak of the same parameters", help="join them into one set, an `Intersection`")
+
+    def projected(self, params: Params, agents: Tensor) -> Params:
+        """The nearest parameters inside the agents' sets, each [C, ...]; those that no set speaks of stay as they are."""
+        return params | {name: params[name] - value for name, value in self.residual(params, agents).items()}
+
+    def residual(self, params: Params, agents: Tensor) -> Params:
+        """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; nothing for what no set speaks of.
+
+        Args:
+            params: each [C, ...]. agents: int64 [C], positions of the agents.
+        """
+        found: Params = {}
+        places = tuple(agents.tolist())
+        for part in self.parts:
+            names = _names(part, params)
+            point = _flat(params, names)
+            away = point - part.chosen(places).project(point)
+            found |= _shaped(away, params, names)
+        return found
+
+    def distance2(self, params: Mapping[str, Tensor], agents: Tensor) -> Tensor:
+        """``dist^2(x_i, X_i)``, [C]: twice `ProjectionSet.distance2`. Differentiable; its gradient is twice the residual."""
+        places = tuple(agents.tolist())
+        total = next(iter(params.values())).new_zeros(len(places))
+        for part in self.parts:
+            total = total + 2 * part.chosen(places).distance2(_flat(params, _names(part, params)))
+        return total
+
+
+def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> AgentSets:
+    """One set for each agent, in their order, over the parameters of these names (all of them where there is none).
+
+    >>> ball = sets_of([L1Ball(1.0), L1Ball(2.0)])
+    >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
+    [4.0, 1.0]
+    """
+    sets = tuple(each)
+    return AgentSets(parts=(SetPart(lambda places: _stacked([sets[place] for place in places]), names),))
+
+
+def kept_sets(pack: Pack, agents: Sequence[str], given: Given | None = None) -> AgentSets | None:
+    """The sets of a pack that parameters are kept in (``set ... keep parameters in ...``), for these agents; None where it has none.
+
+    Args:
+        agents: names or nodes, in their order. given: numbers that the rules leave to the job.
+
+    Raises:
+        SetError: a set that says nothing of an agent, a number that is given nowhere, or one that no set asks for.
+        JobError: sets of which one speaks of a parameter, another of all.
+    """
+    together: dict[str, list[Chosen]] = {}
+    ours = [kept for kept in pack.manifest.sets if kept.on == "parameters"]
+    asked = sorted(
+        {name for kept in ours for one in kept.clients for name, number in zip(kept.arguments, one.numbers, strict=True) if number is None}
+    )
+    unasked = next((name for name in given or () if name not in asked), None)
+    if unasked is not None:
+        raise SetError(
+            f"no set of parameters leaves a number `{unasked}` to the job", expected=", ".join(asked) or "no number", received=unasked
+        )
+    for kept in ours:
+        set_of(kept, agents, given)  # says now what is missing
+
+        def chosen(places: tuple[int, ...], kept=kept) -> ProjectionSet:  # type: ignore[no-untyped-def]  # the set of this turn of the loop
+            return set_of(kept, [agents[place] for place in places], given, dtype=torch.float64)
+
+        together.setdefault(kept.target, []).append(chosen)
+    if not together:
+        return None
+    return AgentSets(parts=tuple(SetPart(_all_of(several), (target,) if target else ()) for target, several in together.items()))
+
+
+def _all_of(several: Sequence[Chosen]) -> Chosen:
+    if len(several) == 1:
+        return several[0]
+    return lambda places: Intersection([one(places) for one in several])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Each(ProjectionSet):
+    """The first point lies in the first set, the second in the second, and so on: points [C, n]."""
+
+    sets: tuple[ProjectionSet, ...]
+
+    def project(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.project`."""
+        return torch.stack([one.project(row) for one, row in zip(self.sets, point, strict=True)])
+
+    def excess(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.excess`."""
+        return torch.stack([one.excess(row) for one, row in zip(self.sets, point, strict=True)])
+
+
+def _stacked(sets: Sequence[ProjectionSet]) -> ProjectionSet:
+    """One set for points [C, n]: in one step where all are boxes, or balls of one norm."""
+    if all(isinstance(one, Box) for one in sets):
+        boxes = [one for one in sets if isinstance(one, Box)]
+        return Box(_column([box.low for box in boxes]), _column([box.high for box in boxes]))
+    for kind in (L1Ball, L2Ball, LInfBall):
+        if all(isinstance(one, kind) for one in sets):
+            balls = [one for one in sets if isinstance(one, kind)]
+            radius = torch.stack([torch.as_tensor(ball.radius, dtype=torch.float64).reshape(()) for ball in balls])
+            return kind(radius, _column([ball.center for ball in balls]))
+    return _Each(tuple(sets))
+
+
+def _column(numbers: Sequence[Tensor | float]) -> Tensor:
+    """Numbers or vectors [n] of the agents, one below the other: [C, 1] or [C, n]."""
+    rows = [torch.as_tensor(number, dtype=torch.float64).reshape(-1) for number in numbers]
+    width = max(row.shape[0] for row in rows)
+    return torch.stack([row.expand(width) for row in rows])
+
+
+def _names(part: SetPart, params: Mapping[str, Tensor]) -> tuple[str, ...]:
+    missing = next((name for name in part.names if name not in params), None)
+    if missing is not None:
+        raise JobError(f"a set speaks of the parameter {missing}, which the model has not", expected=", ".join(params))
+    return part.names or tuple(params)
+
+
+def _flat(params: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
+    """[C, n], the parameters end to end."""
+    return torch.cat([params[name].flatten(1) for name in names], 1)
+
+
+def _shaped(flat: Tensor, like: Params, names: Sequence[str]) -> Params:
+    pieces = torch.split(flat, [like[name][0].numel() for name in names], 1)
+    return {name: piece.reshape(like[name].shape) for name, piece in zip(names, pieces, strict=True)}

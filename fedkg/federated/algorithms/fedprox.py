@@ -1,0 +1,15 @@
+"""FedProx (Li et al., "Federated optimization in heterogeneous networks", 2020)."""
+
+from __future__ import annotations
+
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.proximal import Proximal
+
+
+def fedprox(*, mu: float = 0.01) -> Algorithm:
+    """FedAvg whose clients are pulled back to the model they received: ``mu / 2 |w - w_received|^2`` is added to their objective.
+
+    Args:
+        mu: at least 0; 0 is FedAvg, to the bit.
+    """
+    return Algorithm(name="fedprox", terms=(Proximal(strength=mu),) if mu else ())

@@ -1,0 +1,67 @@
+"""Personalised federated learning through properties of time series (Z. An, T. T. Johnson and M. Ma, "FedSTL", 2024, algorithm 2)."""
+
+from __future__ import annotations
+
+from fedkg.errors import JobError
+from fedkg.federated.after import NothingAfter
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.before import NothingBefore
+from fedkg.federated.joints import Start
+from fedkg.federated.local import SGD
+from fedkg.federated.start import PrivateLayers
+from fedkg.federated.temporal.cluster_training import ClusterTraining
+from fedkg.federated.temporal.clusters import Assignment, ByProperty, ClusterStart
+from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.teacher_loss import TeacherLoss
+
+
+def fedstl(
+    *,
+    inferred: Inferred | None = None,
+    clusters: int = 5,
+    private: tuple[str, ...] = (),
+    weight: float = 1.0,
+    cluster_epochs: int = 2,
+    cluster_rate: float | None = None,
+    every: int = 1,
+    assignment: Assignment = "capacity",
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> Algorithm:
+    """FedAvg within clusters of clients that agree in their properties; a teacher corrects what each client forecasts.
+
+    Each sampled client begins at its cluster's shared layers and its own private ones, and trains ``loss + weight * distance to the
+    nearest forecast that satisfies its property``. Clusters average by samples and train on what their members share.
+
+    Args:
+        inferred: what was mined, see `fedkg.federated.temporal.shared.inferred`; None where there is neither teacher nor cluster.
+        clusters: k. private: prefixes of the names of private parameters, such as ``head.``; they never leave a client.
+        weight: lambda. cluster_epochs: kappa, passes of each cluster after a round (the clients make the settings' `local_epochs`; the
+            paper has 8 and 2 in its appendix, 6 and 4 in its text). cluster_rate: eta_j; None: the clients'.
+        every: rounds between two clusterings. assignment: ``capacity`` or ``argmin``, see `clusters.assigned`.
+        momentum, weight_decay: of gradient descent, by clients and clusters.
+
+    Raises:
+        JobError: a teacher, several clusters or their training without properties; numbers out of range.
+    """
+    start: Start = ClusterStart(clusters=clusters, inferred=inferred)
+    if private:
+        start = PrivateLayers(private=private, common=start)
+    local = SGD(momentum=momentum, weight_decay=weight_decay)
+    if inferred is None:
+        if clusters > 1 or weight or cluster_epochs:
+            raise JobError(
+                "FedSTL needs properties of the clients",
+                expected="inferred=... (or clusters: 1, weight: 0, cluster_epochs: 0)",
+                received=f"clusters: {clusters}, weight: {weight:g}, cluster_epochs: {cluster_epochs}",
+            )
+        return Algorithm(name="fedstl", start=start, local=local)
+    training = ClusterTraining(inferred=inferred, epochs=cluster_epochs, weight=weight, rate=cluster_rate)
+    return Algorithm(
+        name="fedstl",
+        before=ByProperty(inferred=inferred, every=every, assignment=assignment) if clusters > 1 else NothingBefore(),
+        start=start,
+        terms=(TeacherLoss(properties=inferred.own, weight=weight),) if weight else (),
+        local=local,
+        after=training if cluster_epochs else NothingAfter(),
+    )

@@ -1,0 +1,62 @@
+"""Federated learning with personalised constraints (M. Ebrahimi, D. Burbano and F. Yousefian, "PC-FedAvg", 2026, algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from fedkg.errors import JobError
+from fedkg.federated.agents.averaged import AddAndAverage
+from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, OwnAndMean, TwoVectorMean, TwoVectorSteps
+from fedkg.federated.agents.penalty import PenaltySchedule
+from fedkg.federated.agents.round_numbers import Equally, RoundNumbers
+from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.algorithm import Algorithm
+
+
+def pcfedavg(
+    *,
+    sets: AgentSets | None = None,
+    strength: float | Sequence[float] = 0.0,
+    penalty: float | None = None,
+    growing: bool = False,
+    form: Literal["two", "all"] = "two",
+    smooth: float | None = None,
+    by_rule: bool = False,
+) -> Algorithm:
+    """``min mean_i f_i(mean x) + lambda_i / 2 |x_i - mean x|^2`` with ``x_i in X_i``, the sets as a penalty in each agent's own block.
+
+    The server holds one model for each agent, its block; the model of agent i is block i. Infeasibility falls as 1 / rounds and is never
+    quite 0: project what you deploy, `AgentSets.projected`. All agents take part in every round. Sets are not sent, but an agent's own
+    block moves apart from the others by its penalty, from which the server can tell where its set lies.
+
+    Args:
+        sets: X_i; None: no constraints. strength: lambda_i, one for all agents or one for each.
+        penalty: rho; None: the root of the number of rounds (theorem 3.4). growing: ``penalty * sqrt(round)``.
+        form: each agent keeps and sends ``two`` vectors, or ``all`` blocks, as the paper writes it: the same result, m / 2 times the bytes.
+        smooth: L_f, how smooth the losses are. by_rule: take the longest step for which the theorem holds in place of the learning rate.
+
+    Raises:
+        JobError: a strength below 0, a smoothness that is not above 0, a rule for steps without one.
+    """
+    strengths = (float(strength),) if isinstance(strength, (int, float)) else tuple(float(one) for one in strength)
+    if not strengths or not all(one >= 0 for one in strengths):
+        raise JobError("the local regularisation must be at least 0", received=str(strength))
+    if smooth is not None and not smooth > 0:
+        raise JobError("the smoothness of the losses must be above 0", received=str(smooth))
+    if by_rule and smooth is None:
+        raise JobError("the rule for steps needs the smoothness of the losses", expected="smooth=...")
+    if form not in ("two", "all"):
+        raise JobError("unknown form", expected="two, all", received=repr(form))
+    whole = form == "all"
+    schedule = PenaltySchedule(first=penalty, growing=growing)
+    return Algorithm(
+        name="pcfedavg",
+        alike=True,
+        before=RoundNumbers(schedule=schedule, strengths=strengths, smooth=smooth, by_rule=by_rule),
+        start=AllBlocks() if whole else OwnAndMean(),
+        local=AllBlockSteps(sets=sets, strengths=strengths) if whole else TwoVectorSteps(sets=sets, strengths=strengths),
+        weighting=Equally(),
+        aggregate=BlockMean() if whole else TwoVectorMean(),
+        server=AddAndAverage(),
+    )

@@ -1,0 +1,143 @@
+"""Models whose answers are bent to what is known, as models themselves: under any algorithm, in training and in use alike.
+
+Letters: C clients of a stack, B batch, F features, H outputs, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.module import ConstraintModule
+from fedkg.errors import JobError, KnowledgeError
+from fedkg.knowledge.injection import NOTHING, range_log_softmax
+from fedkg.models.model import Model, Params, Parted
+from fedkg.models.noise import Noise
+
+CERTAIN = 800.0
+"""Logit of an answer that rules make certain: its probability is 0 or 1 to the last bit, and its loss is finite."""
+
+EXCLUDED = -10_000.0
+"""Logarithm of the probability of a class that is ruled out: 0 to the last bit, and finite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Projected:
+    """A model whose answers are the nearest ones that keep what linear rules say of each row (`ConstraintModule.project`).
+
+    The projection is part of the model: the gradient goes through it, rules and losses see what comes out of it. Where it moves an answer
+    to a bound, that answer's loss has no gradient.
+
+    Args:
+        model: any. rules: the pack over the layout of the rows and of the model's raw outputs.
+        keys: categories that rules select their rows by and the model does not read: their codes are the last columns of every row.
+
+    Raises:
+        JobError: when rules select their rows by another category.
+    """
+
+    model: Model
+    rules: ConstraintModule
+    keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        contract = self.rules.pack.manifest.contract
+        read = {contract.columns[key].name for bank in self.rules.pack.banks for key in bank.keys.flatten().tolist() if key >= 0}
+        missing = sorted(read - set(self.keys))
+        if missing:
+            raise JobError(
+                "the rules that answers are projected onto select their rows by a category that the rows do not tell",
+                received=", ".join(missing),
+                help="append its codes to the rows and name it in keys=",
+            )
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: those of the model inside."""
+        return _parts(self.model)
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`."""
+        width = x.shape[-1] - len(self.keys)
+        output = self.model.apply(params, x[..., :width] if self.keys else x, noise)
+        rows = _rows(x, output).flatten(0, 1)
+        keys = {name: rows[..., width + place].to(torch.int64) for place, name in enumerate(self.keys)}
+        moved = self.rules.project(rows, output.flatten(0, 1), keys=keys).to(output.dtype)
+        return torch.nan_to_num(moved, nan=torch.nan, posinf=CERTAIN, neginf=-CERTAIN).view(output.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Informed:
+    """A model with knowledge built into its answers (Fan et al. 2022, definition 5.1), as `fedkg.inject` builds it into a module.
+
+    The outputs are the logarithms of the answer's probabilities, so that `CrossEntropy` is that of the answer; a class that is ruled out
+    has probability 0 whatever the parameters. A label that is ruled out costs 10,000 and teaches nothing. Of knowledge that contradicts
+    itself on a row, nothing is used there: a range without a class, a prediction outside of the range.
+
+    Args:
+        model: with one logit for each of K classes.
+        range: which classes are allowed, bool [B, K] from rows [B, F]; None: all. prediction: which is predicted, int64 [B], -1 for none;
+            None: never any. Both must give an answer for a row of zeros too, by which short batches are filled up.
+        trust: how far a prediction is followed, 0 .. 1.
+
+    Raises:
+        KnowledgeError: a trust outside of 0 .. 1, or neither kind of knowledge.
+    """
+
+    model: Model
+    range: Callable[[Tensor], Tensor] | None = None
+    prediction: Callable[[Tensor], Tensor] | None = None
+    trust: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.trust <= 1:
+            raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(self.trust))
+        if self.range is None and self.prediction is None:
+            raise KnowledgeError("there is nothing to inject", expected="prediction=, range= or both")
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: those of the model inside."""
+        return _parts(self.model)
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`."""
+        logits = self.model.apply(params, x, noise)
+        clients, batch, classes = logits.shape
+        rows = _rows(x, logits).flatten(0, 1)
+        allowed = torch.ones_like(logits, dtype=torch.bool) if self.range is None else self.range(rows).view(clients, batch, classes)
+        allowed = allowed | ~allowed.any(-1, keepdim=True)
+        own = range_log_softmax(logits, allowed)
+        if self.prediction is not None and self.trust > 0:
+            own = self._believing(own, allowed, self.prediction(rows).view(clients, batch))
+        return torch.where(allowed, own.clamp(min=EXCLUDED), EXCLUDED)
+
+    def _believing(self, own: Tensor, allowed: Tensor, predicted: Tensor) -> Tensor:
+        """The logarithm of ``(1 - trust) s + trust e`` from that of s, where something that is allowed is predicted."""
+        said = predicted.unsqueeze(-1) == torch.arange(own.shape[-1], device=own.device)
+        believed = ((predicted != NOTHING).unsqueeze(-1) & said & allowed).any(-1, keepdim=True)
+        weight = own.new_tensor(self.trust)
+        # Where nothing is allowed the logarithm is minus infinity and is not used: a finite number there keeps gradients finite.
+        less = torch.where(allowed, own, 0.0) + torch.log1p(-weight).clamp(min=EXCLUDED)
+        return torch.where(believed, torch.where(said, torch.logaddexp(less, weight.log()), less), own)
+
+
+def _rows(x: Tensor, output: Tensor) -> Tensor:
+    """The rows of every client, [C, B, F], also where all read the same ones."""
+    return x if x.dim() == output.dim() else x.unsqueeze(0).expand(output.shape[0], *x.shape)
+
+
+def _parts(model: Model) -> Mapping[str, tuple[str, ...]]:
+    """Body and head of a model; no head where it does not say which layers are."""
+    return model.parts if isinstance(model, Parted) else {"body": ("",), "head": ()}

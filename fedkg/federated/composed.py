@@ -1,0 +1,80 @@
+"""What of an algorithm value can contradict something else; joints of other kinds are taken to fit."""
+
+from __future__ import annotations
+
+from fedkg.composition import Aggregates, Composition, Locals, contradiction
+from fedkg.errors import JobError
+from fedkg.federated.after import NothingAfter
+from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
+from fedkg.federated.aggregate import WeightedMean
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.joints import Aggregate, Local
+from fedkg.federated.local import SGD, PrivateFirst
+from fedkg.federated.privacy import NoPrivacy
+from fedkg.federated.proximal import Proximal
+from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server import AddUpdate
+from fedkg.federated.settings import Settings
+from fedkg.federated.start import BestModel, OwnModel, PrivateLayers
+from fedkg.federated.temporal.clusters import ClusterStart
+from fedkg.federated.variates import ControlVariates, ProxSkip
+from fedkg.federated.weighting import ByValidity
+
+
+def check(algorithm: Algorithm, settings: Settings) -> None:
+    """Raises JobError, with the reason and what to do, when joints of the algorithm contradict each other or the settings."""
+    start = algorithm.start
+    common = start.common if isinstance(start, PrivateLayers) else start
+    found = contradiction(
+        Composition(
+            exchange="data" if algorithm.pooled else "none" if isinstance(start, OwnModel) else "models",
+            by_rules=isinstance(algorithm.weighting, ByValidity),
+            aggregate=_aggregate(algorithm.aggregate),
+            adds=isinstance(algorithm.server, AddUpdate) and algorithm.server.rate == 1.0,
+            local=_local(algorithm.local),
+            proximal=any(isinstance(term, Proximal) for term in algorithm.terms),
+            protected=not isinstance(algorithm.privacy, NoPrivacy),
+            private=isinstance(start, PrivateLayers),
+            server_trains=not isinstance(algorithm.after, NothingAfter),
+            personal=algorithm.beside is not None,
+            models=common.models if isinstance(common, BestModel) else common.clusters if isinstance(common, ClusterStart) else 1,
+            chosen_by="property" if isinstance(common, ClusterStart) else "loss",
+            blocks=isinstance(start, AllBlocks),
+            everybody=settings.participation == 1.0,
+            alike=settings.local_steps is not None,
+        )
+    )
+    if found is not None:
+        raise JobError(f"the algorithm {algorithm.name} contradicts itself: {found.reason}", help=found.help)
+
+
+def _aggregate(aggregate: Aggregate) -> Aggregates:
+    match aggregate:
+        case WeightedMean():
+            return "mean"
+        case TrimmedMean():
+            return "trimmed_mean"
+        case Krum():
+            return "krum"
+        case TrustedMean():
+            return "fltrust"
+        case BlockMean():
+            return "blocks"
+        case _:
+            return "other"
+
+
+def _local(local: Local) -> Locals:
+    match local:
+        case SGD():
+            return "sgd"
+        case ControlVariates():
+            return "scaffold"
+        case ProxSkip():
+            return "scaffnew"
+        case PrivateFirst():
+            return "two_phases"
+        case AllBlockSteps() | TwoVectorSteps():
+            return "blocks"
+        case _:
+            return "other"

@@ -1,0 +1,37 @@
+"""From a data set and a split to the clients of a federation. N samples, F features, H outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from fedkg.data.partition import Split
+from fedkg.data.sets.record import DataSet
+from fedkg.errors import JobError
+from fedkg.federated.problem import Clients
+
+
+def clients_of(data: DataSet, split: Split, *, dtype: torch.dtype = torch.float32) -> Clients:
+    """One client a site, in the order of the split: inputs [n_k, ...] and targets [n_k] or [n_k, H] of `dtype`, class numbers int64.
+
+    Sites without a sample are left out. Inputs must be known by now (see `fedkg.data.sets.standardised`), targets may be NaN where the
+    loss knows what to do.
+
+    Raises:
+        JobError: when the split is of another number of samples, no site has one, or an input is unknown.
+    """
+    if len(split.owner) != data.samples:
+        received = f"a split of {len(split.owner)} samples"
+        raise JobError(f"the split does not fit data set {data.name}", expected=f"{data.samples} samples", received=received)
+    if np.isnan(data.x).any():
+        raise JobError(
+            f"data set {data.name}: {int(np.isnan(data.x).sum())} inputs are unknown, and models read numbers",
+            help="standardised(data) puts unknown inputs at the mean",
+        )
+    sites = [(name, rows) for name, rows in zip(split.sites, split.index, strict=True) if len(rows)]
+    kind = torch.int64 if data.task == "classes" else dtype
+    return Clients(
+        names=tuple(name for name, _ in sites),
+        x=tuple(torch.from_numpy(data.x[rows]).to(dtype) for _, rows in sites),
+        y=tuple(torch.from_numpy(data.y[rows]).to(kind) for _, rows in sites),
+    )

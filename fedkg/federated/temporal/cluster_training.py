@@ -1,0 +1,101 @@
+"""After a round each cluster trains its model on what its members share, under the property of all of them (equation 4).
+
+Letters: N clients in all, K sampled in a round, G clusters with members in it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from fedkg.errors import JobError
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.guard import usable
+from fedkg.federated.local import SGD
+from fedkg.federated.problem import Clients, Problem, pool
+from fedkg.federated.record import RoundRecord
+from fedkg.federated.state import ServerState
+from fedkg.federated.temporal.clusters import CLUSTER, ClusterStart
+from fedkg.federated.temporal.properties import mined
+from fedkg.federated.temporal.shared import Inferred, traces_of
+from fedkg.federated.temporal.teacher_loss import TeacherLoss
+
+if TYPE_CHECKING:
+    from fedkg.federated.executors.interface import Work
+
+
+class ClusterWarning(UserWarning):
+    """The training of a cluster led to numbers that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterTraining:
+    """Passes of gradient descent on the models of clusters that had members in the round.
+
+    A cluster whose training ends at NaN or an infinity keeps its model, with a `ClusterWarning`.
+
+    The members' private layers never come to the server: its models have layers of their own in their place, which are trained here and
+    stay there.
+
+    Args:
+        inferred: what was mined. epochs: kappa, 0 for none. weight: lambda. rate: eta_j; None: that of the clients in the round.
+    """
+
+    inferred: Inferred
+    epochs: int
+    weight: float
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.epochs < 0:
+            raise JobError("passes over what a cluster shares", expected="at least 0", received=str(self.epochs))
+
+    def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
+        """See `AfterRound.apply`."""
+        from fedkg.federated.executors import EXECUTORS  # the executors are made of algorithms, and this is a part of one
+
+        place = {name: position for position, name in enumerate(work.problem.clients.names)}
+        members = [place[name] for name in record.clients if name not in record.excluded]
+        if not self.epochs or not members:
+            return state
+        groups = state.clients[CLUSTER][torch.tensor(members)].clamp(min=0).tolist()
+        active = sorted(set(groups))
+        together = [[member for member, group in zip(members, groups, strict=True) if group == cluster] for cluster in active]
+        inner = self._work(work, state, active, together)
+        choice = state.choice
+        name, chunk = ("stacked", len(active)) if choice is None else (choice.executor, choice.chunk)
+        begun = replace(state, clients={CLUSTER: torch.tensor(active, dtype=torch.int64, device=work.pool.x.device)})
+        models = dict(state.models)
+        lost: dict[int, str] = {}
+        for sent in EXECUTORS[name](chunk=chunk).train(inner, begun, torch.arange(len(active), device=work.pool.x.device)):
+            updates = usable(sent)
+            lost |= updates.rejected
+            models = {key: value.index_add(0, updates.groups, updates.update[key]) for key, value in models.items()}
+        if lost:
+            which = "; ".join(f"cluster {active[position]}: {reason}" for position, reason in sorted(lost.items()))
+            warnings.warn(f"round {state.round}: the training of clusters on what they share failed, {which}", ClusterWarning, stacklevel=2)
+        return replace(state, models=models)
+
+    def _work(self, work: Work, state: ServerState, active: list[int], together: list[list[int]]) -> Work:
+        """The clusters as the clients of a training of their own."""
+        shared, own = self.inferred.shared, self.inferred.own
+        data = Clients(
+            names=tuple(f"cluster {cluster}" for cluster in active),
+            x=tuple(torch.cat([shared.x[member] for member in members]) for members in together),
+            y=tuple(torch.cat([shared.y[member] for member in members]) for members in together),
+        )
+        of_clusters = [one for one in own.pack.manifest.inferences if one.per == "cluster"] or own.inferences
+        terms: tuple[TeacherLoss, ...] = ()
+        if self.weight:
+            traces = traces_of(data, own.steps, len(own.layout.names))
+            properties = mined(own.pack, traces, own.layout, inferences=of_clusters, pick=self.inferred.pick)
+            terms = (TeacherLoss(properties=properties, weight=self.weight),)
+        local = work.algorithm.local if isinstance(work.algorithm.local, SGD) else SGD()
+        algorithm = Algorithm(name="clusters", start=ClusterStart(clusters=len(active)), terms=terms, local=local)
+        rate = work.settings.rate(state.round) if self.rate is None else self.rate  # the round is over: its number is the state's
+        settings = replace(work.settings, local_epochs=self.epochs, local_steps=None, learning_rate=rate, schedule="constant")
+        problem = Problem(model=work.problem.model, loss=work.problem.loss, clients=data)
+        return replace(work, problem=problem, algorithm=algorithm, settings=settings, pool=pool(data))

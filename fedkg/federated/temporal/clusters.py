@@ -1,0 +1,149 @@
+"""Clusters of clients whose properties the same model keeps (An, Johnson and Ma 2024, algorithm 1).
+
+Letters: N clients in all, K sampled in a round, C of them in a stack, k clusters, M samples that the K clients share, T steps, V channels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.joints import Outcome, Setting, StartPoint
+from fedkg.federated.state import ServerState
+from fedkg.federated.temporal.properties import as_traces
+from fedkg.federated.temporal.shared import Inferred
+from fedkg.models.model import Params
+
+if TYPE_CHECKING:
+    from fedkg.federated.executors.interface import Work
+
+Assignment = Literal["capacity", "argmin"]
+CLUSTER = "start/cluster"
+"""Which cluster each client was put into last, in `ServerState.clients`; -1 for one that was never sampled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterStart:
+    """Everybody begins at the model of its cluster.
+
+    Args:
+        clusters: k, how many models the server holds. inferred: for clients that are in no cluster yet, where there are several.
+    """
+
+    clusters: int
+    inferred: Inferred | None = None
+
+    def __post_init__(self) -> None:
+        if self.clusters < 1:
+            raise JobError("there must be at least one cluster", received=str(self.clusters))
+
+    def held(self, population: int) -> int:
+        """See `Start.held`."""
+        return self.clusters
+
+    def remembered(self, models: Params, population: int) -> Params:
+        """See `Start.remembered`."""
+        first = next(iter(models.values()))
+        return {CLUSTER: torch.full((population,), -1, dtype=torch.int64, device=first.device)}
+
+    def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
+        """See `Start.place`."""
+        groups = state.clients[CLUSTER][clients].clamp(min=0)
+        return StartPoint(variables={name: value[groups] for name, value in state.models.items()}, groups=groups)
+
+    def part(self, setting: Setting, outcome: Outcome) -> Outcome:
+        """See `Start.part`."""
+        return outcome
+
+    def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
+        """See `Start.deployed`: a client that was never sampled uses the cluster that keeps its property best."""
+        groups = cluster_of(work, state, clients, self.inferred)
+        return {name: value[groups] for name, value in state.models.items()}
+
+
+def cluster_of(work: Work, state: ServerState, clients: Tensor, inferred: Inferred | None) -> Tensor:
+    """The cluster int64 [C] of clients: the one they are in, or else the one that keeps their property best."""
+    groups = state.clients[CLUSTER][clients].clone()
+    new = torch.nonzero(groups < 0).squeeze(1)
+    if len(new):
+        single = inferred is None or len(next(iter(state.models.values()))) == 1
+        groups[new] = 0 if single or inferred is None else losses(work, state, clients[new], inferred).argmin(0)
+    return groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ByProperty:
+    """CLUSTER_ID: every `every` rounds the sampled clients are put into clusters by the loss of each cluster's model on their property.
+
+    In the rounds between, only clients that are in no cluster yet are put into one.
+
+    Args:
+        inferred: what was mined. every: m. assignment: see `assigned`.
+    """
+
+    inferred: Inferred
+    every: int = 1
+    assignment: Assignment = "capacity"
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise JobError("clients are clustered every so many rounds", expected="at least 1", received=str(self.every))
+
+    def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
+        """See `BeforeRound.apply`."""
+        _check(self.inferred, work)
+        if state.round % self.every == 0:
+            groups = assigned(losses(work, state, clients, self.inferred), self.assignment)
+        else:
+            groups = cluster_of(work, state, clients, self.inferred)
+        kept = state.clients[CLUSTER].index_copy(0, clients, groups)
+        return replace(state, clients={**state.clients, CLUSTER: kept})
+
+
+def losses(work: Work, state: ServerState, clients: Tensor, inferred: Inferred) -> Tensor:
+    """L_p(phi_i^s, predictions of cluster j on D_i^s) for each cluster and client, float64 [k, K]."""
+    shared, sample = inferred.shared, inferred.sample
+    places = clients.tolist()
+    x = torch.cat([shared.x[place] for place in places])
+    counts = torch.tensor([len(shared.x[place]) for place in places], device=x.device)
+    row = torch.arange(len(places), device=x.device).repeat_interleave(counts)
+    count = len(next(iter(state.models.values())))
+    traces = as_traces(work.problem.model.apply(state.models, x), sample.steps, len(sample.layout.names))
+    away = traces - sample.corrected(traces, clients[row].repeat(count))
+    each = away.double().abs().flatten(1).mean(1).view(count, -1)
+    total = torch.zeros((count, len(places)), dtype=torch.float64, device=x.device).index_add(1, row, each)
+    return total / counts
+
+
+def assigned(losses: Tensor, assignment: Assignment) -> Tensor:
+    """The cluster of each client, int64 [K], from losses [k, K].
+
+    ``capacity``: again and again the smallest loss that is left, as long as its client is in no cluster and its cluster has fewer than
+    ``ceil(K / k)`` members; each client once. ``argmin``: each client its best cluster, which may leave clusters empty. The paper's
+    algorithm lets a client be in several clusters or in none.
+    """
+    table = torch.where(losses.isnan(), torch.inf, losses)
+    if assignment == "argmin":
+        return table.argmin(0)
+    clusters, clients = table.shape
+    room = [math.ceil(clients / clusters)] * clusters
+    found = [-1] * clients
+    for place in torch.argsort(table.flatten(), stable=True).tolist():
+        cluster, client = divmod(place, clients)
+        if found[client] < 0 and room[cluster]:
+            found[client], room[cluster] = cluster, room[cluster] - 1
+    return torch.tensor(found, dtype=torch.int64, device=losses.device)
+
+
+def _check(inferred: Inferred, work: Work) -> None:
+    if inferred.shared.names != work.problem.clients.names:
+        raise JobError(
+            "the properties are those of other clients",
+            expected=", ".join(work.problem.clients.names[:5]),
+            received=", ".join(inferred.shared.names[:5]),
+        )

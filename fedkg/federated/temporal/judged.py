@@ -1,0 +1,107 @@
+"""How well forecasts are, and how often they satisfy the properties of their clients (An, Johnson and Ma 2024, table 2).
+
+Letters: N clients, S test samples of one, T steps, V channels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.federated.executors.interface import Work
+from fedkg.federated.problem import Clients
+from fedkg.federated.state import ServerState
+from fedkg.federated.temporal.clusters import CLUSTER, cluster_of
+from fedkg.federated.temporal.properties import Properties, as_traces
+from fedkg.federated.temporal.shared import Inferred, traces_of
+from fedkg.models.model import Params, predict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kept:
+    """The forecasts of all clients by one kind of model; float64 [N] each.
+
+    Attributes:
+        mse: mean squared error, in the units of the model, of what is known of the truth. sequences: the share of forecasts that satisfy
+            the property; of the truth: of those that are known throughout.
+        steps: the share of steps that stay where they are in the nearest satisfying trace. For ranges the paper's code counts upper and
+            lower bounds apart, and so (1 + this) / 2.
+    """
+
+    mse: Tensor
+    sequences: Tensor
+    steps: Tensor
+
+    def mean(self) -> dict[str, tuple[float, float]]:
+        """Of each the mean over clients, and the half width of its 95 % interval, ``1.96 std / sqrt(N)``."""
+        found = {}
+        for name, values in (("mse", self.mse), ("sequences", self.sequences), ("steps", self.steps)):
+            spread = float(values.std()) if len(values) > 1 else 0.0
+            found[name] = (float(values.mean()), 1.96 * spread / math.sqrt(len(values)))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """The same forecasts three ways, and the truth: a property mined in training data excludes what was never seen there, even if it comes.
+
+    Attributes:
+        client: by each client's own model. cluster: by the model of its cluster (-S). teacher: the client's, corrected by its property
+            (-T): satisfied by construction, but not nearer to the truth for that. truth: what came.
+    """
+
+    client: Kept
+    cluster: Kept
+    teacher: Kept
+    truth: Kept
+
+
+def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) -> Judged:
+    """The forecasts of a training's clients for test samples of theirs.
+
+    Args:
+        work, state: of the training. inferred: what was mined before it. test: the same clients with other samples.
+
+    Raises:
+        JobError: targets that are no traces.
+    """
+    properties = inferred.own
+    everybody = torch.arange(len(test.names), device=work.pool.x.device)
+    own = work.algorithm.deployed(work, state, everybody)
+    if CLUSTER in state.clients:
+        groups = cluster_of(work, state, everybody, inferred)
+    else:  # another algorithm: its clients choose a model, or there is one
+        groups = work.algorithm.start.place(work, state, everybody).groups
+    found: dict[str, list[tuple[float, float, float]]] = {"client": [], "cluster": [], "teacher": [], "truth": []}
+    for place, (x, truth) in enumerate(zip(test.x, traces_of(test, properties.steps, len(properties.layout.names)), strict=True)):
+        client = torch.full((len(x),), place, dtype=torch.int64, device=x.device)
+        mine = _forecast(work, {name: value[place] for name, value in own.items()}, x, properties)
+        theirs = _forecast(work, {name: value[groups[place]] for name, value in state.models.items()}, x, properties)
+        source = properties.source(mine)
+        corrected = properties.nearest(source, client)
+        found["client"].append(_numbers(properties, mine, source, truth, client))
+        found["cluster"].append(_numbers(properties, theirs, properties.source(theirs), truth, client))
+        found["teacher"].append(_numbers(properties, properties.corrected(mine, client), corrected, truth, client))
+        found["truth"].append(_numbers(properties, truth, properties.source(truth), truth, client))
+    columns = {name: torch.tensor(numbers, dtype=torch.float64).unbind(1) for name, numbers in found.items()}
+    kept = {name: Kept(mse=mse, sequences=sequences, steps=steps) for name, (mse, sequences, steps) in columns.items()}
+    return Judged(client=kept["client"], cluster=kept["cluster"], teacher=kept["teacher"], truth=kept["truth"])
+
+
+def _forecast(work: Work, params: Params, x: Tensor, properties: Properties) -> Tensor:
+    return as_traces(predict(work.problem.model, params, x), properties.steps, len(properties.layout.names))
+
+
+def _numbers(properties: Properties, traces: Tensor, source: Tensor, truth: Tensor, client: Tensor) -> tuple[float, float, float]:
+    """Squared error of traces, and how much of them, in source units, satisfies the property; unknown ones are left out."""
+    whole = ~source.isnan().flatten(1).any(1)
+    source, client = source[whole], client[whole]
+    unmoved = (properties.nearest(source, client) == source).all(-1)
+    return (
+        float((traces - truth).double().square().nanmean()),
+        float(properties.satisfied(source, client).double().mean()),
+        float(unmoved.double().mean()),
+    )

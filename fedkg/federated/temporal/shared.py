@@ -1,0 +1,93 @@
+"""What each client shares for clustering: a small part of its training data, and what is mined in it.
+
+Letters: C clients, S samples, T steps of a forecast, V channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.errors import JobError
+from fedkg.federated.problem import Clients
+from fedkg.federated.randomness import ORDER, client_keys, permutations
+from fedkg.federated.temporal.properties import Properties, as_traces, mined
+from fedkg.mining import Pick, least
+from fedkg.pack import Pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inferred:
+    """All that is mined before training.
+
+    Attributes:
+        own: phi_i, of each client's training targets. shared: D_i^s, the samples that each client shares. sample: phi_i^s, of those alone.
+        pick: how levels become a client's value, as in `mined`.
+    """
+
+    own: Properties
+    shared: Clients
+    sample: Properties
+    pick: Pick = least
+
+
+def inferred(
+    pack: Pack, clients: Clients, layout: InputLayout, *, steps: int, share: float = 0.05, seed: int = 0, pick: Pick = least
+) -> Inferred:
+    """What FedSTL mines in the clients' training targets.
+
+    Args:
+        pack: with `infer` statements. layout: of the V channels of a forecast. steps: T; targets are [S, T * V] or [S, T, V].
+        share: of its samples that a client shares for clustering and the training of its cluster, at least one sample. These samples, and
+            the bounds of properties (least and greatest values), are seen by the server: take a private `pick` where that must not be.
+        seed: which samples they are.
+
+    Raises:
+        JobError: a share outside of 0 .. 1. KnowledgeError, LayoutError: see `mined`.
+    """
+    if not 0 < share <= 1:
+        raise JobError("the shared part of the samples is a share", expected="0 < share <= 1", received=str(share))
+    shared = sampled(clients, share, seed)
+    return Inferred(
+        own=mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick),
+        shared=shared,
+        sample=mined(pack, traces_of(shared, steps, len(layout.names)), layout, pick=pick),
+        pick=pick,
+    )
+
+
+def sampled(clients: Clients, share: float, seed: int) -> Clients:
+    """The clients with so much of their samples, drawn at random, at least one of each."""
+    keys = client_keys(seed, 0, ORDER, torch.arange(len(clients.names)))
+    kept: list[list[int]] = []
+    for place, count in enumerate(clients.samples):
+        order = permutations(keys[place : place + 1], torch.tensor([count]), 1)[0, 0]
+        kept.append(order[: max(1, round(share * count))].sort().values.tolist())
+    return rows(clients, kept)
+
+
+def rows(clients: Clients, kept: Sequence[Sequence[int]]) -> Clients:
+    """The clients with these of their samples alone."""
+    return Clients(
+        names=clients.names,
+        x=tuple(x[list(index)] for x, index in zip(clients.x, kept, strict=True)),
+        y=tuple(y[list(index)] for y, index in zip(clients.y, kept, strict=True)),
+    )
+
+
+def traces_of(clients: Clients, steps: int, channels: int) -> list[torch.Tensor]:
+    """The targets of each client as traces [S, T, V].
+
+    Raises:
+        JobError: targets that are no traces of so many steps and channels.
+    """
+    if clients.y[0][0].numel() != steps * channels:
+        raise JobError(
+            "the targets are no traces of these steps and channels",
+            expected=f"{steps} steps of {channels} channels",
+            received=str(list(clients.y[0].shape[1:])),
+        )
+    return [as_traces(y, steps, channels) for y in clients.y]

@@ -1,0 +1,28 @@
+"""Presets: what each says at the joints of the round, in the words of the job file; FedAvg says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "fedavg": {},
+    "scfa": {"weighting": "scfa"},
+    "fedprox": {"proximal": 0.01},
+    "fedadam": {"server": {"adam": {}}},
+    "fedyogi": {"server": {"yogi": {}}},
+    "fedadagrad": {"server": {"adagrad": {}}},
+    "scaffold": {"local": {"scaffold": {}}},
+    "scaffnew": {"local": {"scaffnew": {}}},
+    "fedrep": {"private": {"first": 0.5}},
+    "ditto": {"personal": {}},
+    "ifca": {"grouping": {"ifca": {}}},
+    "pcfedavg": {"agents": {}},
+    "local_only": {"exchange": "none"},
+    "centralised": {"exchange": "data"},
+    "median": {"aggregate": {"median": {}}},
+    "trimmed_mean": {"aggregate": {"trimmed_mean": {}}},
+    "krum": {"aggregate": {"krum": {}}},
+    "multi_krum": {"aggregate": {"multi_krum": {}}},
+    "fltrust": {"aggregate": {"fltrust": {}}},
+}
+"""Presets that a job may name."""

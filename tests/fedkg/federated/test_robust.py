@@ -1,0 +1,182 @@
+"""Robust aggregates on numbers worked out by hand, and under attack; groups that nobody is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from algorithm_contracts import task
+from federations import classes, largest_difference
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state, train
+from fedkg.federated.aggregate import WeightedMean
+from fedkg.federated.algorithms import fltrust, ifca, krum, median, multi_krum, trimmed_mean
+from fedkg.federated.joints import Aggregate
+from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server import AdaptiveStep
+
+F64 = torch.float64
+
+
+def aggregated(aggregate: Aggregate, updates: list[list[float]], root: list[float] | None = None, stacks: int = 1) -> list[float]:
+    """The one aggregate of the updates, which arrive in several stacks."""
+    rows = torch.tensor(updates, dtype=F64)
+    fold = aggregate.begin(
+        {"w": torch.zeros(1, rows.shape[1], dtype=F64)}, None if root is None else {"w": torch.tensor([root], dtype=F64)}
+    )
+    for part in rows.tensor_split(stacks):
+        fold = aggregate.add(fold, {"w": part}, torch.ones(len(part), dtype=F64), torch.zeros(len(part), dtype=torch.int64))
+    result: list[float] = aggregate.finish(fold)["w"][0].tolist()
+    return result
+
+
+@pytest.mark.parametrize("stacks", [1, 2])
+@pytest.mark.parametrize(
+    ("aggregate", "updates", "expected"),
+    [
+        (TrimmedMean(trim=0.5), [[1, 5], [9, -3], [2, 4]], [2, 4]),
+        (TrimmedMean(trim=0.5), [[1, 5], [9, -3], [2, 4], [4, 0]], [3, 2]),
+        (TrimmedMean(trim=0.25), [[1], [9], [2], [4]], [3]),
+        (TrimmedMean(trim=0.2), [[1], [9], [2], [4], [5]], [11 / 3]),
+        (TrimmedMean(trim=0.24), [[1], [9], [2], [4]], [4]),
+        (Krum(attackers=1), [[0], [1], [1.5], [10]], [1]),
+        (Krum(attackers=1, keep=2), [[0], [1], [1.5], [10]], [1.25]),
+        (Krum(attackers=1, keep=None), [[0], [1], [1.5], [10]], [2.5 / 3]),
+        (Krum(attackers=0), [[0, 0], [3, 4], [3, 5]], [3, 4]),
+    ],
+)
+def test_by_hand(aggregate: Aggregate, updates: list[list[float]], expected: list[float], stacks: int) -> None:
+    assert aggregated(aggregate, updates, stacks=stacks) == pytest.approx(expected)
+
+
+def test_trust_by_hand() -> None:
+    """Along the server's (1, 0): (2, 0) with trust 1, shortened; (3, 4) with trust 3/5 and length 1; across and against it: nothing."""
+    updates = [[2.0, 0.0], [3.0, 4.0], [0.0, 5.0], [-1.0, 0.0], [0.0, 0.0]]
+    assert aggregated(TrustedMean(), updates, root=[1.0, 0.0], stacks=2) == pytest.approx([1.36 / 1.6, 0.48 / 1.6])
+    assert aggregated(TrustedMean(), [[-1.0, 0.0]], root=[1.0, 0.0]) == [0.0, 0.0]
+    assert aggregated(TrustedMean(), [[1.0, 0.0]], root=[0.0, 0.0]) == [0.0, 0.0]
+
+
+VALUES = st.lists(st.lists(st.floats(-100, 100), min_size=2, max_size=2), min_size=1, max_size=9)
+
+
+@given(VALUES)
+def test_the_median_is_that_of_each_coordinate(values: list[list[float]]) -> None:
+    columns = [sorted(column) for column in zip(*values, strict=True)]
+    count = len(values)
+    expected = [(column[(count - 1) // 2] + column[count // 2]) / 2 for column in columns]
+    assert aggregated(TrimmedMean(trim=0.5), values) == pytest.approx(expected, abs=1e-12)
+
+
+@given(VALUES, st.randoms(use_true_random=False), st.floats(0, 0.5))
+def test_the_order_of_clients_does_not_matter_to_a_trimmed_mean(values: list[list[float]], random, trim: float) -> None:
+    shuffled = random.sample(values, len(values))
+    assert aggregated(TrimmedMean(trim=trim), values) == pytest.approx(aggregated(TrimmedMean(trim=trim), shuffled), abs=1e-12)
+
+
+@given(VALUES)
+def test_robust_means_lie_within_the_values(values: list[list[float]]) -> None:
+    for aggregate in (TrimmedMean(trim=0.5), TrimmedMean(trim=0.2), Krum(attackers=1), Krum(attackers=1, keep=None)):
+        for found, column in zip(aggregated(aggregate, values), zip(*values, strict=True), strict=True):
+            assert min(column) - 1e-9 <= found <= max(column) + 1e-9
+
+
+@given(VALUES)
+def test_distances_are_those_of_a_plain_loop(values: list[list[float]]) -> None:
+    from fedkg.federated.robust import _squared_distances
+
+    rows = torch.tensor(values, dtype=F64)
+    expected = (rows.unsqueeze(0) - rows.unsqueeze(1)).square().sum(2)
+    torch.testing.assert_close(_squared_distances({"a": rows[:, :1], "b": rows[:, 1:]}), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("loud", [1e3, 1e8, 1e12, 1e30])
+def test_a_huge_update_does_not_hide_another_corrupt_one(loud: float) -> None:
+    """Two of seven are corrupt: one is huge, the other a little off and comes first, where ties would choose it."""
+    honest = [[1.01, 1.0], [0.99, 1.0], [1.0, 1.0], [1.0, 1.01], [1.0, 0.99]]
+    rows = torch.tensor([[3.0, 3.0], *honest, [loud, loud]], dtype=torch.float32)
+    aggregate = Krum(attackers=2)
+    fold = aggregate.begin({"w": torch.zeros(1, 2)})
+    fold = aggregate.add(fold, {"w": rows}, torch.ones(7, dtype=F64), torch.zeros(7, dtype=torch.int64))
+    counted = aggregate.counted(fold)
+    assert counted is not None
+    assert counted.tolist() == [0, 0, 0, 1, 0, 0, 0]
+
+
+@dataclass(frozen=True)
+class Shouting:
+    """What a corrupt client does to its update: it turns it round and makes it a hundred times as large."""
+
+    corrupt: tuple[int, ...]
+    population: int
+
+    def client(self, update: dict[str, Tensor], keys: Tensor) -> dict[str, Tensor]:
+        scale = torch.tensor([-100.0 if place in self.corrupt else 1.0 for place in range(self.population)], dtype=F64)
+        return {name: value * scale.view(-1, *[1] * (value.dim() - 1)) for name, value in update.items()}
+
+    def server(self, update: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
+        return update
+
+
+def attacked(algorithm: Algorithm, problem: Problem, corrupt: tuple[int, ...]) -> float:
+    """How far the model ends from FedAvg's without an attack."""
+    settings = Settings(rounds=3, local_epochs=1, batch=6, learning_rate=0.1, executor="stacked")
+    shouting = replace(algorithm, privacy=Shouting(corrupt, len(problem.clients.names)))
+    *_, (state, _) = train(problem, shouting, settings)
+    *_, (calm, _) = train(problem, fedavg(), settings)
+    return largest_difference(state.models, calm.models)
+
+
+@pytest.mark.parametrize(
+    "algorithm", [median(), trimmed_mean(trim=0.2), krum(attackers=1), multi_krum(attackers=1), fltrust()], ids=lambda each: each.name
+)
+def test_one_client_that_shouts_is_not_heard(algorithm: Algorithm) -> None:
+    problem = task((12, 12, 12, 12, 12))
+    assert attacked(algorithm, problem, corrupt=(2,)) < 0.3
+    assert attacked(fedavg(), problem, corrupt=(2,)) > 1.0
+
+
+def test_fltrust_needs_rows_of_the_servers_own() -> None:
+    with pytest.raises(JobError, match="no labelled rows of its own"):
+        next(train(classes((5, 6)), fltrust(), Settings(rounds=1, local_epochs=1)))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: TrimmedMean(trim=0.6), "0 .. 0.5"),
+        (lambda: Krum(attackers=-1), "attackers"),
+        (lambda: Krum(attackers=0, keep=0), "at least one"),
+        (lambda: AdaptiveStep(memory="adam", rate=0.0), "rate of the server's step"),
+        (lambda: AdaptiveStep(memory="adam", beta1=1.0), "beta1"),
+        (lambda: AdaptiveStep(memory="adam", beta2=1.1), "beta2"),
+        (lambda: AdaptiveStep(memory="adam", tau=0.0), "tau"),
+        (lambda: AdaptiveStep(memory="adamw"), "adam, yogi, adagrad"),
+        (lambda: ifca(models=0), "needs a model"),
+    ],
+)
+def test_wrong_options_are_named(make, said: str) -> None:
+    with pytest.raises(JobError, match=said):
+        make()
+
+
+def test_a_cluster_that_nobody_is_in_stands_still() -> None:
+    """The server's momentum does not carry it on either."""
+    problem, settings = classes((9, 9, 9)), Settings(rounds=4, local_epochs=1, learning_rate=0.1, executor="stacked")
+    algorithm = replace(ifca(models=2), server=AdaptiveStep(memory="adam"))
+    start = initial_state(problem, algorithm, settings)
+    far = {name: torch.stack([value[0], value[1] + 100]) for name, value in start.models.items()}
+    *_, (state, _) = train(problem, algorithm, settings, replace(start, models=far))
+    for name, value in state.models.items():
+        assert torch.equal(value[1], far[name][1])
+        assert not torch.equal(value[0], far[name][0])
+        assert not bool(state.joints["server"][f"m/{name}"][1].any())
+
+
+def test_the_weighted_mean_says_that_its_weights_count() -> None:
+    assert WeightedMean().counted(WeightedMean().begin({"w": torch.zeros(1, 1)})) is None

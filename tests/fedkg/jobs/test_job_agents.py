@@ -1,0 +1,114 @@
+"""PC-FedAvg in a job: sets of the rules, numbers that the job gives them, and what goes together with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedkg.errors import JobError, SetError
+from fedkg.federated.agents.blocks import AllBlocks, OwnAndMean
+from fedkg.federated.agents.sets import sets_of
+from fedkg.federated.server import AdaptiveStep
+from fedkg.federated.weighting import ByValidity
+from fedkg.jobs import Job, run_job
+from fedkg.jobs.algorithm_schema import Algorithm
+from fedkg.jobs.arms import arms_of
+from fedkg.jobs.assemble import assembled
+from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.schema import Scoring
+from fedkg.models import MLP
+from fedkg.projection import L2Ball
+
+RULES = """
+signal torque  in N.m  column "Torque [Nm]"
+signal wear    in min  column "Tool wear [min]"  span 0 .. 260
+output failure in probability span 0 .. 1  column "Machine failure"
+rule strain    kind capacity  require if torque * wear > 12000 N.m.min then failure >= 0.5
+set small keep parameters in l2_ball(radius = job)
+"""
+
+
+def made(**section):
+    return assembled("x", Algorithm.model_validate(section), Scoring(), MLP(inputs=3, hidden=(4,)), sets_of([L2Ball(1.0)] * 2))
+
+
+def test_the_section_becomes_the_algorithm():
+    one = made(preset="pcfedavg", agents={"strength": 0.5, "penalty": 2.0, "growing": True})
+    assert (one.name, one.start, one.local.strengths, one.alike) == ("x", OwnAndMean(), (0.5,), True)
+    assert one.before.schedule.at(4, 10) == 4.0
+    other = made(agents={"form": "all", "smooth": 3.0, "by_rule": True}, weighting="scfa", server="adam")
+    assert (other.start, other.server) == (AllBlocks(), AdaptiveStep(memory="adam"))
+    assert isinstance(other.weighting, ByValidity)
+    x = {"w": torch.tensor([[3.0], [1.0]])}
+    assert other.local.sets.distance2(x, torch.arange(2)).tolist() == [4.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"agents": {"growing": True}}, "give `penalty`"),
+        ({"agents": {"by_rule": True}}, "give `smooth`"),
+        ({"agents": {"strength": -1.0}}, "greater than or equal to 0"),
+        ({"agents": {}, "aggregate": "median"}, "the mean of blocks together"),
+        ({"agents": {}, "local": "scaffold"}, "the mean of blocks together"),
+        ({"agents": {}, "proximal": 0.1}, "a model for each client already"),
+        ({"agents": {}, "personal": {}}, "a model for each client already"),
+        ({"agents": {}, "grouping": "ifca"}, "a model for each client already"),
+        ({"agents": {}, "exchange": "none"}, "nothing is exchanged"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(section, said):
+    with pytest.raises(ValueError, match=said):
+        Algorithm.model_validate(section)
+
+
+def test_sites_that_stay_away_are_refused():
+    job = Job.model_validate({"pack": "p", "sites": ["graz", "linz", "wien"], "algorithm": "pcfedavg", "training": {"participation": 0.5}})
+    with pytest.raises(JobError, match="all agents in every round"):
+        arms_of(job)
+
+
+@pytest.mark.usefixtures("no_report")
+def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
+    (tmp_path / "rules.fkg").write_text(RULES, encoding="utf-8")
+    algorithms = {
+        f"within_{radius}": {"preset": "pcfedavg", "agents": {"penalty": 100.0, "given": {"radius": radius}}} for radius in (1, 1000)
+    }
+    fields = {
+        "name": "sets",
+        "rules": [str(tmp_path / "rules.fkg")],
+        "sites": ["north", "south"],
+        "data": {"rows": 1500},
+        "model": {"hidden": [4]},
+        "training": {"rounds": 4, "participation": 1.0, "local_steps": 5, "learning_rate": 0.01, "executor": "stacked"},
+        "algorithms": algorithms,
+        "compare": {"algorithm": list(algorithms)},
+    }
+    run = run_job(fields, out=tmp_path / "run")
+    last = {row["arm"]: row["loss"] for row in RunFolder(run.folder).rows("rounds.csv")}
+    assert last["within_1-s0"] != last["within_1000-s0"]
+    misspelt = {"budgets": {"preset": "pcfedavg", "agents": {"given": {"radius": 1, "raduis": 2}}}}
+    with pytest.raises(SetError, match="leaves a number `raduis` to the job"):
+        run_job({**fields, "compare": {}, "algorithms": misspelt, "algorithm": "budgets"}, out=tmp_path / "misspelt")
+    nothing = {**fields, "algorithms": {}, "compare": {}, "algorithm": "pcfedavg"}
+    with pytest.raises((SetError, JobError), match="left to the job"):
+        run_job(nothing, out=tmp_path / "other")
+
+
+@pytest.mark.usefixtures("no_report")
+def test_steps_that_are_too_long_and_sets_that_are_not_there_are_told_once(tmp_path: Path):
+    (tmp_path / "rules.fkg").write_text(RULES.rpartition("set small")[0], encoding="utf-8")
+    fields = {
+        "rules": [str(tmp_path / "rules.fkg")],
+        "sites": ["north", "south"],
+        "data": {"rows": 1000},
+        "model": {"hidden": [4]},
+        "training": {"rounds": 2, "participation": 1.0, "local_steps": 5, "learning_rate": 0.05},
+        "algorithm": {"preset": "pcfedavg", "agents": {"penalty": 2.0, "smooth": 4.0}},
+    }
+    told: list[str] = []
+    run_job(fields, out=tmp_path / "run", on_event=lambda event: told.append(event.message))
+    assert sum("agents drift within 5 local steps" in one for one in told) == 1
+    assert sum("pcfedavg keeps sites to nothing" in one for one in told) == 1
