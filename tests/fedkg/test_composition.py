@@ -1,0 +1,97 @@
+"""What contradicts itself is refused, with the reason, wherever an algorithm is put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+
+from fedkg.composition import Composition, contradiction
+from fedkg.errors import JobError
+from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, fedavg, scfa, train
+from fedkg.federated.algorithms import centralised, fedrep, fltrust, ifca, krum, local_only, median, scaffnew, scaffold
+from fedkg.federated.local import PrivateFirst
+from fedkg.federated.proximal import Proximal
+from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server import AdaptiveStep
+from fedkg.federated.start import BestModel, OwnModel, PrivateLayers
+from fedkg.federated.weighting import ByValidity
+from fedkg.models import MLP, Params
+
+HEAD = PrivateLayers(private=("layers.0.bias",))
+STEPS = Settings(rounds=1, local_steps=2, executor="stacked")
+EPOCHS = Settings(rounds=1, local_epochs=1, executor="stacked")
+
+
+@dataclass(frozen=True)
+class Clipped:
+    def client(self, update: Params, keys: torch.Tensor) -> Params:
+        return update
+
+    def server(self, update: Params, key: torch.Tensor) -> Params:
+        return update
+
+
+def problem() -> Problem:
+    x = torch.arange(12.0).view(6, 2)
+    clients = Clients(names=("a", "b"), x=(x, x + 1), y=(x[:, 0], x[:, 1]))
+    return Problem(model=MLP(inputs=2, hidden=()), loss=SquaredError(), clients=clients)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "said"),
+    [
+        (replace(scfa(), aggregate=TrimmedMean(trim=0.1)), STEPS, "count every client alike"),
+        (replace(scfa(), aggregate=Krum(attackers=0)), STEPS, "count every client alike"),
+        (replace(scfa(), aggregate=TrustedMean()), STEPS, "FLTrust weighs by its own trust"),
+        (replace(scfa(), start=HEAD), STEPS, "a head that nobody trains"),
+        (replace(krum(), start=HEAD), STEPS, "a corrupt site would hide there"),
+        (replace(fltrust(), start=HEAD), STEPS, "a corrupt site would hide there"),
+        (replace(scaffold(), start=HEAD), STEPS, "private layers have none"),
+        (replace(scaffold(), start=BestModel(models=2)), STEPS, "one common model"),
+        (replace(scaffold(), privacy=Clipped()), STEPS, "clipping and noise protect the update alone"),
+        (replace(scaffold(), aggregate=TrimmedMean(trim=0.5)), STEPS, "pull all others by them"),
+        (replace(scaffold(), aggregate=TrustedMean()), STEPS, "pull all others by them"),
+        (replace(scaffnew(), weighting=ByValidity()), STEPS, "Scaffnew's variates cancel only where the server"),
+        (replace(scaffnew(), server=AdaptiveStep(memory="adam")), STEPS, "Scaffnew's variates cancel only where the server"),
+        (scaffnew(), EPOCHS, "equally many steps"),
+        (scaffnew(), replace(STEPS, participation=0.5), "all clients take part"),
+        (replace(fedrep(private=("layers.0.bias",)), start=BestModel(models=2)), STEPS, "there are no private layers"),
+        (replace(fedavg(), local=PrivateFirst(private=("layers.0.bias",))), STEPS, "there are no private layers"),
+        (replace(ifca(), aggregate=Krum(attackers=0)), STEPS, "smaller than Krum needs"),
+        (replace(ifca(), aggregate=TrustedMean()), STEPS, "FLTrust compares with one update"),
+        (replace(fedavg(), start=replace(HEAD, common=BestModel(models=2))), STEPS, "clusters or private layers"),
+        (replace(median(), start=OwnModel()), STEPS, "nothing is exchanged"),
+        (local_only().with_terms(Proximal(strength=1.0)), STEPS, "nothing is exchanged"),
+        (replace(centralised(), weighting=ByValidity()), STEPS, "all data is in one place"),
+    ],
+)
+def test_contradictions_are_refused_before_anything_is_trained(algorithm: Algorithm, settings: Settings, said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        next(train(problem(), algorithm, settings))
+    assert said in str(caught.value)
+    assert "contradicts itself" in str(caught.value)
+
+
+@pytest.mark.parametrize(("prefixes", "said"), [(("layers.9.",), "begins so"), (("layers.",), "nothing is left to share")])
+def test_private_layers_that_are_not_there(prefixes: tuple[str, ...], said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        next(train(problem(), replace(fedavg(), start=PrivateLayers(private=prefixes)), STEPS))
+    assert said in str(caught.value)
+
+
+def test_fedavg_contradicts_nothing() -> None:
+    assert contradiction(Composition()) is None
+
+
+@pytest.mark.parametrize(("sampled", "refused"), [(4, True), (5, False), (None, False)])
+def test_krum_needs_enough_clients(sampled: int | None, refused: bool) -> None:
+    assert (contradiction(Composition(aggregate="krum", attackers=1, sampled=sampled)) is not None) is refused
+
+
+@pytest.mark.parametrize(
+    ("trim", "sampled", "refused"), [(0.1, 9, True), (0.1, 10, False), (0.5, 2, True), (0.5, 3, False), (0.0, 3, False)]
+)
+def test_a_trimmed_mean_trims(trim: float, sampled: int, refused: bool) -> None:
+    assert (contradiction(Composition(aggregate="trimmed_mean", trim=trim, sampled=sampled)) is not None) is refused
