@@ -134,6 +134,11 @@ _RULES: tuple[Rule, ...] = (
         "plain gradient descent under a robust aggregate, or `aggregate: mean`",
     ),
     (
+        lambda c: c.local == "scaffold" and c.by_rules,
+        "the server adds up control variates by samples: a site that weights by the rules keep out would pull all others by them",
+        "plain gradient descent with weights by the rules, or `weighting: samples`",
+    ),
+    (
         lambda c: c.local == "scaffnew" and not (c.aggregate == "mean" and c.adds and not c.by_rules),
         "Scaffnew's variates cancel only where the server takes the mean of the models, weighted by samples",
         "`local: scaffold`, whose variates the server keeps, or the plain mean",

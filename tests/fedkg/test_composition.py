@@ -53,6 +53,7 @@ def problem() -> Problem:
         (replace(scaffold(), privacy=Clipped()), STEPS, "clipping and noise protect the update alone"),
         (replace(scaffold(), aggregate=TrimmedMean(trim=0.5)), STEPS, "pull all others by them"),
         (replace(scaffold(), aggregate=TrustedMean()), STEPS, "pull all others by them"),
+        (replace(scaffold(), weighting=ByValidity()), STEPS, "a site that weights by the rules keep out"),
         (replace(scaffnew(), weighting=ByValidity()), STEPS, "Scaffnew's variates cancel only where the server"),
         (replace(scaffnew(), server=AdaptiveStep(memory="adam")), STEPS, "Scaffnew's variates cancel only where the server"),
         (scaffnew(), EPOCHS, "equally many steps"),
