@@ -31,6 +31,9 @@ from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Form
 UNREACHABLE = 1e30
 """Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin, finite in float32."""
 
+FARTHEST = UNREACHABLE / 4
+"""The margin, in units, that smooth robustness takes any wider one for: that a number decides stays to be seen."""
+
 Semantics = Literal["exact", "smooth", "sound"]
 Kind = Literal["hinge", "squared", "log_barrier"]
 
@@ -156,8 +159,10 @@ def missing_of(formula: Formula, positive: bool, reading: Reading, truth: Truth,
     match formula:
         case Compare():
             missing = compare_margin(formula, not positive, reading)
-            if divided:
-                missing = missing / (reading.params[formula.scale] if reading.unit is None else reading.unit)
+            if reading.unit is not None:
+                missing = _within_reach(missing / reading.unit)
+            elif divided:
+                missing = missing / reading.params[formula.scale]
             return _marked(missing + HAIR if (formula.op in ("lt", "ne")) == positive else missing, reading, truth)
         case ClassIn():
             return _class_missing(formula, positive, reading, truth)
@@ -184,6 +189,10 @@ def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: R
     if truth.temperature is None:
         return extreme_of(values, lowest=not conjunction)
     return smooth_extreme(values, truth, lowest=not conjunction, careful=reading.careful or reading.steps is not None)
+
+
+def _within_reach(missing: Tensor) -> Tensor:
+    return torch.where(torch.isinf(missing), missing, missing.clamp(-FARTHEST, FARTHEST))
 
 
 def _class_missing(atom: ClassIn, positive: bool, reading: Reading, truth: Truth) -> Tensor:

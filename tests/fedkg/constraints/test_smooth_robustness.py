@@ -152,6 +152,20 @@ def test_by_hand_in_source_units(scale: float) -> None:
     assert found["sound"] == pytest.approx(-math.hypot(1.0, 0.3), rel=1e-6)
 
 
+@pytest.mark.parametrize("semantics", ["smooth", "sound"])
+@pytest.mark.parametrize("answer", [-7e32, 7e32])
+def test_a_margin_beyond_all_measure_is_still_a_number(semantics: str, answer: float) -> None:
+    pack, y = two_limits(1.0)
+    for skeleton in (le(OUT, LIMIT), pack.banks[0].skeleton, over("always", le(OUT, LIMIT))):
+        module = module_of(single(skeleton, low=0, high=0, end="clip"))
+        answers = torch.full((1, 2, 5), answer, dtype=torch.float32)
+        answers[..., 1] = 0.2
+        report = module(torch.zeros(1, 2, 4), answers, semantics=semantics)
+        for each in (report, report.at_steps):
+            assert torch.equal(each.smooth_robustness.isfinite(), each.robustness.isfinite())
+            assert torch.equal(each.smooth_robustness.sign(), each.robustness.sign())
+
+
 def test_a_window_is_the_smooth_least_of_its_steps() -> None:
     module = module_of(single(over("always", le(OUT, LIMIT)), low=0, high=0, limit=0.0, end="clip"))
     y = torch.zeros(1, 3, 5, dtype=F64)
