@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from fedkg.constraints.fused.batch import FusedBatch
     from fedkg.constraints.fused.call import Call
 
-SMALL = 1 << 12
-"""Fewer rows times samples are left to the engine: what it takes to begin with the loops, compiled once per machine, is not worth it."""
+SMALL = 1 << 8
+"""Fewer rows times samples are left to the engine: what it takes to load the loops, compiled once per machine, is not worth it."""
 
 
 class Verdicts(NamedTuple):
@@ -141,7 +141,7 @@ class Evaluated:
             return None
         from fedkg.constraints.fused.call import Call
 
-        return Call(program, batch, bank.numbers, bank.initial, rows.start, rows.stop)
+        return Call(program, batch, rows.start, rows.stop)
 
     @cached_property
     def _cells(self) -> int:

@@ -18,7 +18,7 @@ from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.total import penalty_apart, penalty_parts, total_penalty
 from fedkg.constraints.uncompiled import uncompiled
-from fedkg.errors import MissingExtra, UsageError
+from fedkg.errors import LayoutError, MissingExtra, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +168,13 @@ class ConstraintReport:
         Args:
             weight: [C, n], or for windows [C, n, T]: how much each row (step) of each part counts in place of its `sample_weight`. The
                 parts stand one after the other in the batch.
+
+        Raises:
+            LayoutError: a weight for more or fewer rows than the batch has.
         """
+        if weight.dim() < 2 or weight.numel() != self._of.batch:
+            expected = f"[C, n] or [C, n, T], {self._of.batch:,} numbers"
+            raise LayoutError("the weight must say of each part how much each row counts", expected=expected, received=str([*weight.shape]))
         return penalty_apart(self._of, weight.to(self._of.inputs).flatten(1))
 
     @cached_property

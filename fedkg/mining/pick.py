@@ -22,10 +22,12 @@ class Pick:
     Attributes:
         choose: from levels [C, S] and which of them count, bool [C, S], to [C]; NaN for a client without traces.
         noisy: each choice spends privacy: it is made once for each parameter, and nothing else is told of the data.
+        epsilon: what each choice spends then.
     """
 
     choose: Callable[[Tensor, Tensor], Tensor]
     noisy: bool = False
+    epsilon: float = 0.0
 
 
 def _least(levels: Tensor, usable: Tensor) -> Tensor:
@@ -93,4 +95,4 @@ def private(share: float, epsilon: float, span: tuple[float, float], generator: 
         found = ends.gather(-1, gap) + inside * gaps.gather(-1, gap)
         return torch.where(count.squeeze(-1) > 0, found.squeeze(-1), math.nan)
 
-    return Pick(pick, noisy=True)
+    return Pick(pick, noisy=True, epsilon=epsilon)

@@ -35,8 +35,8 @@ def common_polytope(parts: Sequence[ProjectionSet], point: Tensor) -> Polytope |
         if own is None:
             return None
         rows += own
-    G, h = _joined([row for row in rows if not row.equations], point)  # noqa: N806
-    E, f = _joined([row for row in rows if row.equations], point)  # noqa: N806
+    G, h = _joined([row for row in rows if not row.equations], point)  # noqa: N806  letters of G x <= h, E x = f
+    E, f = _joined([row for row in rows if row.equations], point)  # noqa: N806  letters of G x <= h, E x = f
     return Polytope(G, h, E, f) if E.shape[-2] else Polytope(G, h)
 
 

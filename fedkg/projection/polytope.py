@@ -40,9 +40,9 @@ class Solved:
 
 def project_polytope(
     point: Tensor,
-    G: Tensor,  # noqa: N803
+    G: Tensor,  # noqa: N803  letters of G x <= h, E x = f
     h: Tensor,
-    E: Tensor | None = None,  # noqa: N803
+    E: Tensor | None = None,  # noqa: N803  letters of G x <= h, E x = f
     f: Tensor | None = None,
     warm: Solved | None = None,
 ) -> Solved:
@@ -64,7 +64,7 @@ def project_polytope(
         raise SetError("a polytope has equations without ends, or ends without equations", expected="E and f")
     n = point.shape[-1]
     if E is None or f is None:
-        E, f = point.new_zeros(0, n), point.new_zeros(0)  # noqa: N806
+        E, f = point.new_zeros(0, n), point.new_zeros(0)  # noqa: N806  letters of G x <= h, E x = f
     for name, matrix, ends in (("G", G, h), ("E", E, f)):
         if matrix.shape[-1] != n or matrix.shape[-2] != ends.shape[-1]:
             raise SetError(

@@ -20,8 +20,21 @@ SOFT = 1e-6
 
 def normed(unit: Unit, lower: Tensor, upper: Tensor, point: Tensor) -> Rows:
     """The rows with ends [B, m] of the given, not the unit, rows, for points float64 [B, n]."""
+    if point.device.type == "cpu":
+        return _normed_at_once(unit, lower.detach(), upper.detach(), point.detach())
     lower, upper = (end.detach().to(torch.float64) / unit.length for end in (lower, upper))
     return Rows(unit.matrix, unit.gram, lower, upper, lower == upper, SLACK * scale(lower, upper, point))
+
+
+def _normed_at_once(unit: Unit, lower: Tensor, upper: Tensor, point: Tensor) -> Rows:
+    from fedkg.projection.polytope_ends import scaled
+
+    low, high = (torch.empty(lower.shape, dtype=torch.float64) for _ in range(2))
+    equal, slack = torch.empty(lower.shape, dtype=torch.bool), torch.empty((len(point), 1), dtype=torch.float64)
+    length = unit.length if unit.length.ndim == 2 else unit.length[None]
+    given = (part.contiguous().numpy() for part in (lower, upper, length, point))
+    scaled(*given, SLACK, low.numpy(), high.numpy(), equal.numpy(), slack.numpy())
+    return Rows(unit.matrix, unit.gram, low, high, equal, slack)
 
 
 def nearest_points(
@@ -50,7 +63,7 @@ def nearest_points(
     Raises:
         SetError: an end that is no number, or that nothing reaches.
     """
-    found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(point, matrix, lower, upper, start, soft, unit)  # type: ignore[no-untyped-call]
+    found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(point, matrix, lower, upper, start, soft, unit)  # type: ignore[no-untyped-call]  # torch gives it no types
     return found
 
 
@@ -83,7 +96,7 @@ class _Nearest(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         matrix, nearest, multiplier, equal = ctx.saved_tensors
-        along, pull = _Along.apply(slope, matrix, (multiplier != 0) | equal)  # type: ignore[no-untyped-call]
+        along, pull = _Along.apply(slope, matrix, (multiplier != 0) | equal)  # type: ignore[no-untyped-call]  # torch gives it no types
         rows = None
         if ctx.needs_input_grad[1]:
             if matrix.ndim == 2:
@@ -101,7 +114,7 @@ class _Nearest(torch.autograd.Function):
         flat = point.flatten(0, 1)
         rows = inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, point)
         parts = (part if part is None else part.flatten(0, 1) for part in (lower, upper, start))
-        results = _Nearest.apply(flat, rows, *parts, inputs[5], inputs[6] if rows is inputs[1] else None)  # type: ignore[no-untyped-call]
+        results = _Nearest.apply(flat, rows, *parts, inputs[5], inputs[6] if rows is inputs[1] else None)  # type: ignore[no-untyped-call]  # torch gives it no types
         return tuple(part.unflatten(0, point.shape[:2]) for part in results), (0, 0, 0)
 
 
@@ -129,7 +142,7 @@ class _Along(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, along: Tensor, pull: Tensor) -> tuple[Tensor, None, None]:
         matrix, chosen = ctx.saved_tensors
-        first, _ = _Along.apply(along, matrix, chosen)  # type: ignore[no-untyped-call]
+        first, _ = _Along.apply(along, matrix, chosen)  # type: ignore[no-untyped-call]  # torch gives it no types
         return first, None, None
 
     @staticmethod
@@ -139,7 +152,7 @@ class _Along(torch.autograd.Function):
         assert front[0] is not None
         assert front[2] is not None
         rows = matrix if in_dims[1] is None and matrix.ndim == 2 else _per_point(front[1], front[0])
-        results = _Along.apply(front[0].flatten(0, 1), rows, front[2].flatten(0, 1))  # type: ignore[no-untyped-call]
+        results = _Along.apply(front[0].flatten(0, 1), rows, front[2].flatten(0, 1))  # type: ignore[no-untyped-call]  # torch gives it no types
         return tuple(part.unflatten(0, front[0].shape[:2]) for part in results), (0, 0)
 
 

@@ -140,7 +140,7 @@ def _spread(values: Tensor, index: Tensor, order: Tensor, padded: Tensor) -> Ten
 
 def _table(gram: Tensor, most: int, ridge: float) -> Tensor:
     """The Gram matrix of the shared rows, and after them of as many of length 1, at right angles to all others."""
-    table: Tensor = torch.block_diag(gram, torch.eye(most, dtype=gram.dtype, device=gram.device))  # type: ignore[no-untyped-call]
+    table: Tensor = torch.block_diag(gram, torch.eye(most, dtype=gram.dtype, device=gram.device))  # type: ignore[no-untyped-call]  # torch gives it no types
     table.diagonal().add_(ridge)
     return table
 

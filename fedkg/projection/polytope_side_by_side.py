@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels import in_parts, inner, kernel
+from fedkg.kernels import inner, kernel
+from fedkg.parts import in_parts
 from fedkg.projection.polytope_pattern import Pattern, Sums, pattern
 from fedkg.projection.polytope_rows import RIDGE
 

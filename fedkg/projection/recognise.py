@@ -15,7 +15,7 @@ from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.simplex import Simplex
 
 
-def recognised(G: Tensor, h: Tensor, E: Tensor | None = None, f: Tensor | None = None) -> ProjectionSet | None:  # noqa: N803
+def recognised(G: Tensor, h: Tensor, E: Tensor | None = None, f: Tensor | None = None) -> ProjectionSet | None:  # noqa: N803  letters of G x <= h, E x = f
     """The set ``G v <= h, E v = f`` as a box, half-space, affine set, monotone cone or simplex; None where it is none of them.
 
     Looked for where the rows are shared, G [m, n]; the set is differentiable in the ends.
@@ -32,7 +32,7 @@ def recognised(G: Tensor, h: Tensor, E: Tensor | None = None, f: Tensor | None =
         return None
 
 
-def _of_inequalities(G: Tensor, h: Tensor) -> ProjectionSet | None:  # noqa: N803
+def _of_inequalities(G: Tensor, h: Tensor) -> ProjectionSet | None:  # noqa: N803  letters of G x <= h, E x = f
     if not G.shape[0]:
         return Box()
     entries = (G != 0).sum(1)
@@ -43,7 +43,7 @@ def _of_inequalities(G: Tensor, h: Tensor) -> ProjectionSet | None:  # noqa: N80
     return _chain(G, h)
 
 
-def _box(G: Tensor, h: Tensor) -> Box:  # noqa: N803
+def _box(G: Tensor, h: Tensor) -> Box:  # noqa: N803  letters of G x <= h, E x = f
     """The bounds that rows of one entry set; the tightest of several on one side of an entry."""
     column = (G != 0).int().argmax(1)
     factor = G.gather(1, column[:, None]).squeeze(1)
@@ -55,7 +55,7 @@ def _box(G: Tensor, h: Tensor) -> Box:  # noqa: N803
     return Box(low, high)
 
 
-def _chain(G: Tensor, h: Tensor) -> MonotoneCone | None:  # noqa: N803
+def _chain(G: Tensor, h: Tensor) -> MonotoneCone | None:  # noqa: N803  letters of G x <= h, E x = f
     """Rows ``c v_i - c v_{i+1} <= 0`` for every i, or all of them the other way round."""
     n = G.shape[1]
     if G.shape[0] != n - 1 or h.requires_grad or bool((h != 0).any()):
@@ -68,7 +68,7 @@ def _chain(G: Tensor, h: Tensor) -> MonotoneCone | None:  # noqa: N803
     return MonotoneCone() if bool((lead > 0).all()) else MonotoneCone(falling=True) if bool((lead < 0).all()) else None
 
 
-def _simplex(G: Tensor, h: Tensor, E: Tensor, f: Tensor) -> Simplex | None:  # noqa: N803
+def _simplex(G: Tensor, h: Tensor, E: Tensor, f: Tensor) -> Simplex | None:  # noqa: N803  letters of G x <= h, E x = f
     """A row ``-c v_i <= 0`` for every entry, and one equation for the sum of all."""
     n = G.shape[1]
     one = E[0] == E[0, 0]

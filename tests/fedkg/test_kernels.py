@@ -1,4 +1,4 @@
-"""Compiled loops: kept in a folder of their sources, compiled in the process where nothing can be kept; parts on threads."""
+"""Compiled loops: kept in a folder of their sources, compiled in the process where nothing can be kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-import torch
 
 from fedkg import kernels
 
@@ -127,33 +126,3 @@ def test_no_home_is_no_error(home: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_sources_that_cannot_be_written_to_get_no_kernels(home: Path, tmp_path: Path) -> None:
     scaled(tmp_path / "package", 3)
     assert not list((tmp_path / "package").rglob("*.nbi"))
-
-
-def test_parts_are_all_done_once_and_errors_raised() -> None:
-    before, seen = torch.get_num_threads(), np.zeros(103, dtype=np.int64)
-    torch.set_num_threads(4)
-
-    def work(start: int, stop: int) -> None:
-        seen[start:stop] += 1
-
-    def failing(start: int, stop: int) -> None:
-        if stop == 103:
-            raise ValueError("the last part")
-
-    try:
-        kernels.in_parts(103, 10, work)
-        with pytest.raises(ValueError, match="the last part"):
-            kernels.in_parts(103, 10, failing)
-    finally:
-        torch.set_num_threads(before)
-    assert (seen == 1).all()
-
-
-def test_threads_are_left_alone_where_there_is_no_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Windows, where `os.register_at_fork` is missing."""
-    monkeypatch.delattr(os, "register_at_fork", raising=False)
-    monkeypatch.setattr(sys, "platform", "win32")
-    spec = importlib.util.spec_from_file_location("kernels_elsewhere", kernels.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))

@@ -47,7 +47,7 @@ class _Still(Graph):
         return self._size
 
     def query(
-        self, query_object: Any, processor: Any = "sparql", result: Any = "sparql", initNs: Any = None, initBindings: Any = None,  # noqa: N803
+        self, query_object: Any, processor: Any = "sparql", result: Any = "sparql", initNs: Any = None, initBindings: Any = None,  # noqa: N803  rdflib's name
         use_store_provided: bool = True, **options: Any,
     ) -> Result:  # fmt: skip  # Any, and names: those of rdflib, passed on
         """The solutions with some variables bound beforehand, as SHACL has it (appendix A).
@@ -56,7 +56,7 @@ class _Still(Graph):
         where that makes no difference, and rdflib's engine, which is much slower, elsewhere.
         """
         text, bound = str(query_object), initBindings or {}
-        initNs = initNs or self._known  # noqa: N806
+        initNs = initNs or self._known  # noqa: N806  rdflib's name
         flat = text.count("{") == 1 and re.search(r"\bAS\b", text, re.IGNORECASE) is None
         if not bound or flat:
             try:

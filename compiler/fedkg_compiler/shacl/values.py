@@ -131,7 +131,7 @@ class Judge:
         if terms is None or not isinstance(other, Observed):
             raise Refused(f"a text is compared, and nothing tells which texts `{local_name(text.property)}` has: give it `fkg:category`")
         return some(
-            every((self._is(text, term), self.each(other, lambda second, first=term: conforms(first, second), "two texts are compared")))  # type: ignore[misc]
+            every((self._is(text, term), self.each(other, lambda second, first=term: conforms(first, second), "two texts are compared")))  # type: ignore[misc]  # mypy does not see the default
             for term in terms
         )
 

@@ -132,20 +132,25 @@ def output_numbers(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, has: Mapp
 
     `has` says which rows have a view, as `answers_known` does.
     """
-    entries = plan.y.entries
-    values = y.to(dtype).transpose(1, 2)
-    if all(entry.kind == "logit" for entry in entries):
-        values = torch.sigmoid(values)
-    elif any(entry.kind == "logit" for entry in entries):
-        values = torch.where(wires["logit"], torch.sigmoid(values), values)
-    if any((entry.std * percent(plan, i), entry.mean) != (1.0, 0.0) for i, entry in enumerate(entries)):
-        values = values * wires["gain"].to(dtype) + wires["offset"].to(dtype)
+    values = in_units(plan, wires, y, dtype).transpose(1, 2)
     numbers = values.reshape(y.shape[0] * y.shape[2], y.shape[1]).index_select(0, wires["output_row"])
     known = torch.isfinite(numbers)
     if has and plan.output_reads:
         everything = torch.ones(y.shape[1], dtype=torch.bool, device=y.device)
         known = known & torch.stack([has.get(view, everything) for view in _views_read(plan)])
     return torch.where(known, numbers, torch.nan)
+
+
+def in_units(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, dtype: torch.dtype) -> Tensor:
+    """The outputs y [..., H] in the rules' units, in a dtype; differentiable."""
+    entries, values = plan.y.entries, y.to(dtype)
+    if all(entry.kind == "logit" for entry in entries):
+        values = torch.sigmoid(values)
+    elif any(entry.kind == "logit" for entry in entries):
+        values = torch.where(wires["logit"][:, 0], torch.sigmoid(values), values)
+    if any((entry.std * percent(plan, i), entry.mean) != (1.0, 0.0) for i, entry in enumerate(entries)):
+        values = values * wires["gain"][:, 0].to(dtype) + wires["offset"][:, 0].to(dtype)
+    return values
 
 
 def percent(plan: Plan, entry: int) -> float:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.compound import compound, over_members
-from fedkg.constraints.engine.extremes import lower, upper
+from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.sets import reduce_members
@@ -150,7 +150,10 @@ def smooth_extreme(parts: Sequence[Tensor], truth: Truth, *, lowest: bool, caref
     sign, ends = -1.0 if lowest else 1.0, []
     for anything in (-truth.edge, truth.edge) if careful else (0.0,):
         filled = [torch.where(torch.isnan(part), anything, part) for part in parts] if careful else parts
-        ends.append(sign * truth.temperature * torch.logsumexp(sign * _stacked(filled) / truth.temperature, dim=0))
+        if len(filled) == 2:
+            ends.append(soft_extreme(filled[0], filled[1], sign * truth.temperature))
+        else:
+            ends.append(sign * truth.temperature * torch.logsumexp(sign * _stacked(filled) / truth.temperature, dim=0))
     return settle(ends[0], ends[1], truth) if careful else ends[0]
 
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels import in_parts, kernel
+from fedkg.kernels import kernel
+from fedkg.parts import in_parts
 
 Numbers = NDArray[np.floating]
 Passes = NDArray[np.int64]

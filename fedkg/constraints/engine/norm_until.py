@@ -101,7 +101,7 @@ class _NormUntil(torch.autograd.Function):
         """More traces."""
         pairs = zip((left, right), in_dims, strict=False)
         sides = [side.expand(info.batch_size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
-        found: Tensor = _NormUntil.apply(*(side.flatten(0, 1) for side in sides), *window)  # type: ignore[no-untyped-call]
+        found: Tensor = _NormUntil.apply(*(side.flatten(0, 1) for side in sides), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found.reshape(info.batch_size, -1, found.shape[1]), 0
 
     @staticmethod

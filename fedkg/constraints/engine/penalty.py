@@ -134,7 +134,7 @@ def _hinge(missing: Tensor, decided: bool) -> Tensor:
 def _soft_hinge(missing: Tensor, decided: bool, temperature: float) -> Tensor:
     if decided:
         missing = torch.where(missing < UNREACHABLE / 2, missing, -UNREACHABLE)
-    return temperature * softplus(missing / temperature)
+    return softplus(missing, beta=1.0 / temperature)
 
 
 def _barrier(missing: Tensor, decided: bool, sharpness: float) -> Tensor:

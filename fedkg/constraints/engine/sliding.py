@@ -90,7 +90,7 @@ class _Window(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, values: Tensor, *window: Any) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        found: Tensor = _Window.apply(values.movedim(in_dims[0], 0), *window)  # type: ignore[no-untyped-call]
+        found: Tensor = _Window.apply(values.movedim(in_dims[0], 0), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found, 0
 
     @staticmethod
@@ -148,7 +148,7 @@ class _Until(torch.autograd.Function):
         """One dimension more in front."""
         pairs = zip((left, right), in_dims, strict=False)
         sides = [side.expand(info.batch_size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
-        found: Tensor = _Until.apply(*sides, *window)  # type: ignore[no-untyped-call]
+        found: Tensor = _Until.apply(*sides, *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found, 0
 
     @staticmethod

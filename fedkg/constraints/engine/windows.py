@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.norms import norm_of, settled, weighed
 from fedkg.constraints.engine.reading import Steps
@@ -79,8 +80,7 @@ def picked(left: Tensor, right: Tensor, lowest: bool, truth: Truth) -> Tensor:
         return norm_of((left, right), truth.edge, lowest=lowest)
     if truth.temperature is None:
         return torch.minimum(left, right) if lowest else torch.maximum(left, right)
-    scale = -truth.temperature if lowest else truth.temperature
-    return scale * torch.logaddexp(left / scale, right / scale)
+    return soft_extreme(left, right, -truth.temperature if lowest else truth.temperature)
 
 
 def over_window(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor:

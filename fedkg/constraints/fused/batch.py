@@ -1,67 +1,49 @@
-"""A batch as the loops read it: arrays of its numbers, and which samples meet which condition.
+"""A batch as the loops read it: where its numbers stand, and which samples meet which condition.
 
 Letters: B batch, N and N' numbers per sample, D conditions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
-from fedkg.constraints.fused.bound import Floats, Fused, Integers
-from fedkg.constraints.fused.machine import listed
-
-CACHED = 24 << 10
-"""Bytes of the registers of a run: most of a processor's first cache."""
-
-SHORTEST, LONGEST = 64, 2048
-"""Places of a run, at least and at most."""
+from fedkg.constraints.fused.bound import Integers, loops
 
 PART = 1 << 16
 """Places times rows that are worth a thread of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FusedBatch:
+class FusedBatch(NamedTuple):
     """The numbers of a batch by place: rows of the batch as they are or, for formulas over time, trace by trace.
 
     Attributes:
         inputs: [N, B], outputs: [N', B]. met: bool [D, B]. starts: int64 [D, 2] and samples: int64, see `machine.listed`.
         lined: the order of places; None: that of the batch.
-        steps: T of each trace; 1 without. lengths: int64 [traces], how many are steps; empty: all. clip: whether windows end with traces.
+        steps: T of each trace; 1 without. lengths: int64 [traces], how many are steps; None: all.
+        places: B. at: where all this stands, in `layout`'s order: told.
     """
 
-    inputs: Floats
-    outputs: Floats
-    met: NDArray[np.bool_]
-    starts: Integers
-    samples: Integers
+    inputs: Tensor
+    outputs: Tensor
+    met: Tensor
+    starts: Tensor
+    samples: Tensor
     lined: Lined | None
     steps: int
-    lengths: Integers
-    clip: bool
+    lengths: Tensor | None
+    places: int
+    at: int
+    told: Integers
 
-    @property
-    def places(self) -> int:
-        """B."""
-        return int(self.inputs.shape[1])
-
-    def layout(self, fused: Fused, *, initial: bool) -> Integers:
-        """What `machine.values_of` wants to know about a program on this batch."""
-        program = fused.program
-        each = program.registers * self.inputs.itemsize
-        width = min(max(CACHED // each, SHORTEST), LONGEST)
-        if self.lined is not None:
-            width = max(1, width // self.steps) * self.steps
-        piece = self.places if fused.conditions.shape[0] and self.lined is None else width  # few samples of each row: all at once
-        numbers = program.inputs, program.registers, program.result, program.refuted, width, self.steps, self.clip, initial, max(1, piece)
-        return np.array(numbers, dtype=np.int64)
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy is told of anew, for of itself it is told by addresses."""
+        return _batch, (self.inputs, self.outputs, self.met, self.starts, self.samples, self.lined, self.lengths)
 
 
 def fused_batch(inputs: Tensor, outputs: Tensor, met: Tensor, traces: Traces | None) -> FusedBatch | None:
@@ -75,23 +57,33 @@ def fused_batch(inputs: Tensor, outputs: Tensor, met: Tensor, traces: Traces | N
             dual = forward_ad.unpack_dual(part)  # type: ignore[no-untyped-call]  # torch declares it without types
             if dual.tangent is not None:  # the loops know derivatives in the other direction alone
                 return None
-        ours, theirs = (np.ascontiguousarray(_there(part.detach(), lined).numpy()) for part in (inputs, outputs))
-        meets = np.ascontiguousarray(_there(met, lined).numpy())
+        ours, theirs, meets = (_there(part.detach(), lined).contiguous() for part in (inputs, outputs, met))
     except RuntimeError:  # tensors of torch.func transforms have no storage
         return None
-    starts, samples = listed(meets)
-    length = None if lined is None else lined.steps.length
-    return FusedBatch(
-        inputs=ours,
-        outputs=theirs,
-        met=meets,
-        starts=starts,
-        samples=samples,
-        lined=lined,
-        steps=1 if lined is None else lined.steps.count,
-        lengths=np.zeros(0, dtype=np.int64) if length is None else length.flatten().numpy(),
-        clip=lined is not None and lined.steps.clip,
-    )
+    starts, samples = _listed(meets, inputs.dtype)
+    length = None if lined is None or lined.steps.length is None else lined.steps.length.flatten().contiguous()
+    return _batch(ours, theirs, meets, starts, samples, lined, length)
+
+
+def _batch(
+    inputs: Tensor, outputs: Tensor, met: Tensor, starts: Tensor, samples: Tensor, lined: Lined | None, lengths: Tensor | None
+) -> FusedBatch:
+    """The batch, and what loops are told of it."""
+    places, steps = inputs.shape[1], 1 if lined is None else lined.steps.count
+    at_lengths, clip = 0 if lengths is None else lengths.data_ptr(), lined is not None and lined.steps.clip
+    parts = (part.data_ptr() for part in (inputs, outputs))
+    told = np.array((*parts, places, met.data_ptr(), starts.data_ptr(), samples.data_ptr(), at_lengths, clip), dtype=np.int64)
+    return FusedBatch(inputs, outputs, met, starts, samples, lined, steps, lengths, places, told.ctypes.data, told)
+
+
+def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Of each condition where its samples begin and how many meet it, [D, 2], and the samples."""
+    conditions, places = met.shape
+    starts, total, of_dtype = torch.empty(conditions, 2, dtype=torch.int64), torch.empty(1, dtype=torch.int64), loops(dtype)
+    of_dtype.numbered(met.data_ptr(), conditions, places, starts.data_ptr(), total.data_ptr())
+    samples = torch.empty(int(total), dtype=torch.int64)
+    of_dtype.listed(met.data_ptr(), conditions, places, starts.data_ptr(), samples.data_ptr())
+    return starts, samples
 
 
 def _there(values: Tensor, lined: Lined | None) -> Tensor:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,13 +20,28 @@ from fedkg.constraints.engine.evaluation import HAIR, evaluate_term
 from fedkg.constraints.engine.penalty import UNREACHABLE
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.unknown import between, strict_step
+from fedkg.constraints.fused.machine import ENTRIES
 from fedkg.constraints.fused.missing import missing_program
 from fedkg.constraints.fused.program import Program, Window
 from fedkg.constraints.fused.robustness import robustness_program
+from fedkg.native.library import Library
 from fedkg.pack.terms import Term
 
 Floats = NDArray[np.floating]
 Integers = NDArray[np.int64]
+
+
+CACHED, CACHED_TOO = 24 << 10, 48 << 10
+"""Bytes of the registers of a run: most of a processor's first cache; with their slopes, of which not all are at work at once."""
+
+SHORTEST, LONGEST = 64, 2048
+"""Places of a run, at least and at most."""
+
+
+@cache
+def loops(dtype: torch.dtype) -> Library:
+    """The loops in float32 or float64; compiled when this machine has never had them."""
+    return Library(ENTRIES, single=dtype == torch.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +50,8 @@ class Fused:
 
     Attributes:
         numbers: [Q, R]. index: int64 [S, R], rows of the input numbers, then of the output numbers. conditions: int64 [k, R].
-        constants: see `forward`. windows: by the steps of a trace, as `windows` has them.
+        constants: see `layout`. of_rows: the bank's parameters, float64 [p, R]. initial: whether rows apply at the first step alone.
+        frames: those of `frame` that have been asked for.
     """
 
     program: Program
@@ -42,7 +59,74 @@ class Fused:
     index: Integers
     conditions: Integers
     constants: Floats
-    windows: dict[int, Integers] = field(default_factory=dict)
+    of_rows: NDArray[np.float64]
+    initial: bool
+    frames: dict[tuple[int, bool, bool], Frame] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy has frames of its own, for in them are addresses."""
+        return Fused._of, (self.program, self.numbers, self.index, self.conditions, self.constants, self.of_rows, self.initial)
+
+    @staticmethod
+    def _of(
+        program: Program,
+        numbers: Floats,
+        index: Integers,
+        conditions: Integers,
+        constants: Floats,
+        of_rows: NDArray[np.float64],
+        initial: bool,
+    ) -> Fused:
+        return Fused(
+            program=program, numbers=numbers, index=index, conditions=conditions, constants=constants, of_rows=of_rows, initial=initial
+        )
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return int(self.numbers.shape[1])
+
+    def frame(self, steps: int, in_time: bool, slopes: bool = False) -> Frame:
+        """What loops are told of the bank on a batch of traces of so many steps, or (1) of rows; with room for slopes too."""
+        key = steps, in_time, slopes
+        if key not in self.frames:
+            self.frames[key] = self._frame(*key)
+        return self.frames[key]
+
+    def _frame(self, steps: int, in_time: bool, slopes: bool) -> Frame:
+        program, over = self.program, windows(self.program, self.of_rows, steps)
+        levels = 2 + (steps + 1).bit_length() if slopes else 2
+        each = (2 * program.registers + 3 if slopes else program.registers + 1) + 2 * levels
+        used = 2 * program.registers + 3 if slopes else program.registers
+        width = min(max((CACHED_TOO if slopes else CACHED) // (used * self.numbers.itemsize), SHORTEST), LONGEST)
+        if in_time:
+            width = max(1, width // steps) * steps
+        piece = 0 if self.conditions.shape[0] and not in_time else width  # few samples of each row: all at once
+        code, operands, numbers, windows_at, index, conditions, constants_at = (
+            part.ctypes.data for part in (program.code, program.operands, self.numbers, over, self.index, self.conditions, self.constants)
+        )
+        told = (
+            code, len(program.code), operands, numbers, self.numbers.shape[1], windows_at, index, len(self.index), program.inputs,
+            conditions, len(self.conditions), constants_at, program.registers, program.result, program.refuted, width, steps, piece,
+            self.initial,
+        )  # fmt: skip
+        frame = np.array(told, dtype=np.int64)
+        return Frame(frame.ctypes.data, frame, over, piece, each * width + levels)
+
+
+class Frame(NamedTuple):
+    """What loops are told of a bank.
+
+    Attributes:
+        at: where it stands, in `layout`'s order: told. windows: those that are found by it. piece: as there.
+        room: how many numbers the registers of a run take with all that is needed besides.
+    """
+
+    at: int
+    told: Integers
+    windows: Integers
+    piece: int
+    room: int
 
 
 def fused(bank: BankTensors, dtype: torch.dtype, *, missing: bool) -> Fused | None:
@@ -68,6 +152,8 @@ def _fused(bank: BankTensors, dtype: torch.dtype, missing: bool) -> Fused | None
         index=np.ascontiguousarray(index),
         conditions=np.ascontiguousarray(bank.asked),
         constants=constants(dtype),
+        of_rows=bank.numbers,
+        initial=bank.initial,
     )
 
 
@@ -112,7 +198,7 @@ def _window(window: Window, low: Integers, high: Integers, steps: int) -> Intege
 
 @lru_cache(maxsize=2)
 def constants(dtype: torch.dtype) -> Floats:
-    """The constants of `forward` in a dtype."""
+    """The constants of `layout` in a dtype."""
     mark, limits = between(dtype), torch.finfo(dtype)
     numbers = [0.0, HAIR, -HAIR, -strict_step(dtype), -mark, mark, math.inf, -math.inf, math.nan, UNREACHABLE, -UNREACHABLE, limits.max]
     array: Floats = torch.tensor(numbers, dtype=dtype).numpy()

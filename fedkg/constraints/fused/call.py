@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.fused import machine
 from fedkg.constraints.fused.batch import PART, FusedBatch
-from fedkg.constraints.fused.bound import Fused, windows
-from fedkg.kernels import in_parts
+from fedkg.constraints.fused.bound import Fused, loops
+from fedkg.constraints.fused.costs import HINGE, LOG_BARRIER, SLOPES, SQUARED
+from fedkg.parts import in_parts
 
-KINDS = {"hinge": machine.HINGE, "squared": machine.SQUARED, "log_barrier": machine.LOG_BARRIER}
+KINDS = {"hinge": HINGE, "squared": SQUARED, "log_barrier": LOG_BARRIER}
 
 
 class Call(NamedTuple):
@@ -26,28 +26,30 @@ class Call(NamedTuple):
 
     fused: Fused
     batch: FusedBatch
-    numbers: Any  # the bank's parameters, float64 [p, R]
-    initial: bool
     first: int
     last: int
 
-    def arguments(self) -> tuple[Any, ...]:
-        """What all loops read of it first."""
-        fused, batch, program = self.fused, self.batch, self.fused.program
-        if batch.steps not in fused.windows:
-            fused.windows[batch.steps] = windows(program, self.numbers, batch.steps)
-        return (
-            program.code, program.operands, fused.numbers, fused.windows[batch.steps], batch.lengths, fused.constants,
-            batch.inputs, batch.outputs, fused.index, batch.layout(fused, initial=self.initial), batch.met, fused.conditions, batch.starts,
-            batch.samples,
-        )  # fmt: skip
+    def split(self, slopes: bool, work: Callable[..., None], *rest: Any) -> None:
+        """Parts of the batch, whole traces for formulas over time, on threads: ``work(frame, batch, begin, end, *rest, room, room)``.
 
-    def split(self, work: Callable[[int, int], object]) -> None:
-        """Parts of the batch, whole traces for formulas over time, on threads."""
-        batch = self.batch
+        Args:
+            slopes: whether there must be room for those, too.
+            rest: numbers, and tensors by their addresses.
+        """
+        fused, batch = self.fused, self.batch
+        frame, places = fused.frame(batch.steps, batch.lined is not None, slopes), batch.places
         size = batch.steps if batch.lined is not None else 64
         least = max(1, PART // max(1, size * (self.last - self.first)))
-        in_parts(-(-batch.places // size), least, lambda a, b: work(a * size, min(b * size, batch.places)))
+        numbers, others, dtype = frame.room, fused.program.registers, batch.inputs.dtype
+
+        def part(start: int, stop: int) -> None:
+            begin, end = start * size, min(stop * size, places)
+            spare = torch.empty(numbers, dtype=dtype)
+            integers = torch.empty(2 * (frame.piece or end - begin) + others, dtype=torch.int64)
+            given = (each.data_ptr() if isinstance(each, Tensor) else each for each in rest)  # kept by this function until it is done
+            work(frame.at, batch.at, begin, end, *given, spare.data_ptr(), integers.data_ptr())
+
+        in_parts(-(-places // size), least, part)
 
 
 def robustness(call: Call, inputs: Tensor, outputs: Tensor) -> Tensor:
@@ -65,47 +67,52 @@ def verdicts(call: Call) -> tuple[Tensor, Tensor]:
 
 def _robustness(call: Call, *, nudged: bool) -> tuple[Tensor, Tensor]:
     batch, rows = call.batch, call.last - call.first
-    into = torch.empty(rows, batch.places, dtype=torch.from_numpy(batch.inputs).dtype)
+    into = torch.empty(rows, batch.places, dtype=batch.inputs.dtype)
     fires = nudged and call.fused.program.refuted >= 0
     fired = torch.zeros(rows if fires else 0, batch.places if fires else 0, dtype=torch.bool)
-    what = machine.NUDGED if nudged else machine.REPORTED
-    arguments, to = call.arguments(), (into.numpy(), fired.numpy())
-    call.split(lambda begin, end: machine.values_of(*arguments, begin, end, call.first, call.last, what, *to))
-    if batch.lined is not None:
-        into, fired = batch.lined.again(into), batch.lined.again(fired) if fires else fired
-    return into, fired
+    _values(call, machine.NUDGED if nudged else machine.REPORTED, into, fired)
+    return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
 
 
 def least_of(call: Call) -> Tensor:
     """Of each trace the least robustness of its steps, [R, n], NaN where none is known; of rows that apply everywhere."""
-    batch, rows = call.batch, call.last - call.first
-    into = torch.empty(rows, batch.places // batch.steps, dtype=torch.from_numpy(batch.inputs).dtype)
-    arguments, to = call.arguments(), (into.numpy(), np.zeros((0, 0), dtype=np.bool_))
-    call.split(lambda begin, end: machine.values_of(*arguments, begin, end, call.first, call.last, machine.LEAST, *to))
+    batch = call.batch
+    into = torch.empty(call.last - call.first, batch.places // batch.steps, dtype=batch.inputs.dtype)
+    _values(call, machine.LEAST, into, torch.empty(0, dtype=torch.bool))
     return into
+
+
+def _values(call: Call, what: int, into: Tensor, fired: Tensor) -> None:
+    work = loops(into.dtype).values_of
+    call.split(False, work, call.first, call.last, what, into, int(fired.numel() > 0), fired)
+
+
+def _pulled(
+    call: Call, kind: int, given: Tensor, weight: Tensor, size: int, sharpness: float, value: Tensor, of_inputs: Tensor, of_outputs: Tensor
+) -> None:
+    slopes = (number for part in (of_inputs, of_outputs) for number in (part, int(part.numel() > 0)))
+    rest = kind, given, given.shape[1], weight, size, sharpness, value, *slopes
+    call.split(True, loops(call.batch.inputs.dtype).pulled, call.first, call.last, *rest)
 
 
 class _Robustness(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, outputs: Tensor, call: Call) -> Tensor:
-        ctx.call, ctx.shapes = call, (inputs.shape, outputs.shape)
+        ctx.save_for_backward(inputs, outputs)
+        ctx.call = call
         return _robustness(call, nudged=False)[0]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:
+        _ = ctx.saved_tensors  # raises where they, which the call reads again, are no longer what they were
         call: Call = ctx.call
-        batch, given = call.batch, gradients[0]
-        if batch.lined is not None:
-            given = _to_places(given, batch)
-        array = np.ascontiguousarray(given.numpy())
-        wanted = ctx.needs_input_grad[:2]
-        slopes = [np.zeros_like(part if want else part[:0, :0]) for part, want in zip((batch.inputs, batch.outputs), wanted, strict=True)]
-        none, arguments = batch.inputs[:0].ravel(), call.arguments()
-        rest = call.first, call.last, machine.SLOPES, array, none, 1, batch.inputs.dtype.type(1), np.zeros(0), *slopes
-        call.split(lambda begin, end: machine.pulled(*arguments, begin, end, *rest))
-        found = [_to_rows(torch.from_numpy(slope), batch) if want else None for slope, want in zip(slopes, wanted, strict=True)]
-        return *found, None
+        batch = call.batch
+        given = _to_places(gradients[0], batch).contiguous()
+        slopes = _slopes(batch, *ctx.needs_input_grad[:2])
+        none = given[:0]
+        _pulled(call, SLOPES, given, none, 1, 1.0, none, *slopes)
+        return *(_to_rows(slope, batch) if want else None for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)), None
 
 
 def _to_places(values: Tensor, batch: FusedBatch) -> Tensor:
@@ -120,33 +127,38 @@ def _to_rows(values: Tensor, batch: FusedBatch) -> Tensor:
     return values if batch.lined is None else batch.lined.again(values)
 
 
+def _slopes(batch: FusedBatch, inputs: bool, outputs: bool) -> tuple[Tensor, Tensor]:
+    """Where slopes by the numbers are added up, [N, B] and [N', B], or nothing where they are not wanted."""
+    first, second = (torch.zeros_like(part if want else part[:0, :0]) for part, want in ((batch.inputs, inputs), (batch.outputs, outputs)))
+    return first, second
+
+
 def applying(call: Call, weight: Tensor) -> Tensor:
     """The weight [C, n] of the samples of each of C parts of the batch to which each row applies, [R, C]; not over time."""
     batch, parts = call.batch, weight.shape[0]
-    into = np.zeros((call.last, parts))
-    own = np.ascontiguousarray(weight.detach().to(torch.float64).flatten().numpy())
-    machine.counted(batch.met, call.fused.conditions, batch.starts, batch.samples, own, max(1, weight.shape[1]), into)
-    return torch.from_numpy(into[call.first :]).to(weight.dtype)
+    into, places = torch.zeros(call.fused.rows, parts, dtype=torch.float64), torch.empty(batch.places, dtype=torch.int64)
+    own, at = weight.detach().to(torch.float64).contiguous(), call.fused.frame(batch.steps, batch.lined is not None).at
+    size = max(1, weight.shape[1])
+    loops(batch.inputs.dtype).counted(at, batch.at, own.data_ptr(), size, parts, into.data_ptr(), places.data_ptr())
+    return into[call.first : call.last].to(weight.dtype)
 
 
 class Purse(NamedTuple):
     """Where penalties and their slopes by the numbers are added up, by place: float64 [B], [N, B] and [N', B], or [0, 0]."""
 
-    value: Any
-    of_inputs: Any
-    of_outputs: Any
+    value: Tensor
+    of_inputs: Tensor
+    of_outputs: Tensor
 
     def by_row(self, batch: FusedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The same by row of the batch."""
-        value, *slopes = (torch.from_numpy(part) for part in self)
-        of_inputs, of_outputs = (_to_rows(slope, batch) if slope.numel() else slope for slope in slopes)
-        return _to_rows(value[None], batch)[0], of_inputs, of_outputs
+        of_inputs, of_outputs = (_to_rows(slope, batch) if slope.shape[1] else slope for slope in self[1:])
+        return _to_rows(self.value[None], batch)[0], of_inputs, of_outputs
 
 
 def purse(batch: FusedBatch, inputs: bool, outputs: bool) -> Purse:
     """An empty one; with slopes by inputs or outputs where they are wanted."""
-    slopes = [np.zeros_like(part if want else part[:0, :0]) for part, want in ((batch.inputs, inputs), (batch.outputs, outputs))]
-    return Purse(np.zeros(batch.places), *slopes)
+    return Purse(torch.zeros(batch.places, dtype=torch.float64), *_slopes(batch, inputs, outputs))
 
 
 def penalise(call: Call, form: PenaltyForm, weight: Tensor, share: Tensor, into: Purse) -> None:
@@ -155,12 +167,8 @@ def penalise(call: Call, form: PenaltyForm, weight: Tensor, share: Tensor, into:
     Args:
         weight: of the rows of the batch, [B]. share: [R, C], by what penalties in the C parts of the batch are multiplied.
     """
-    batch, dtype = call.batch, torch.from_numpy(call.batch.inputs).dtype
-    weights = weight.detach().to(dtype)
-    if batch.lined is not None:
-        weights = _to_places(weights[None], batch)[0]
-    shares = np.ascontiguousarray(share.detach().to(dtype).numpy())
+    batch, dtype = call.batch, call.batch.inputs.dtype
+    weights = _to_places(weight.detach().to(dtype)[None], batch)[0].contiguous()
+    shares = share.detach().to(dtype).contiguous()
     size = max(1, batch.places // max(1, shares.shape[1]))
-    kind, sharpness = KINDS[form.kind], batch.inputs.dtype.type(form.sharpness)
-    arguments, rest = call.arguments(), (call.first, call.last, kind, shares, np.ascontiguousarray(weights.numpy()), size, sharpness, *into)
-    call.split(lambda begin, end: machine.pulled(*arguments, begin, end, *rest))
+    _pulled(call, KINDS[form.kind], shares, weights, size, form.sharpness, *into)

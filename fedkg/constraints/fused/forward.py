@@ -1,16 +1,74 @@
 """A program carried out for one row on a run of places.
 
-Letters: n places of the run, whole traces of T steps for programs over time; G registers, Q numbers of a row.
+Letters: n places of the run, whole traces of T steps for programs over time; G registers, R rows, Q numbers of a row. `frame` and `batch`
+are as in `layout`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-import numpy as np
-
+from fedkg.constraints.fused.layout import (
+    ABS,
+    ADD,
+    ADD_S,
+    CATEGORY,
+    CEIL,
+    CLIP,
+    COALESCE,
+    CODE,
+    CONSTANTS,
+    DECIDE,
+    DIV,
+    DIV_S,
+    ENDS_MIN,
+    FAR,
+    FAR_OFF,
+    FILL,
+    FIRST,
+    FLOOR,
+    GUARD,
+    HAIR,
+    HAIR_OFF,
+    INF,
+    KNOWN,
+    LARGEST,
+    LEAST,
+    LENGTHS,
+    MARGIN,
+    MARGIN_S,
+    MARK,
+    MARK_MISSING,
+    MAX,
+    MIN,
+    MINUS_INF,
+    MOST,
+    MUL,
+    MUL_S,
+    NAN,
+    NEG,
+    NUMBERS,
+    OPERANDS,
+    RELEASE,
+    ROUND,
+    ROWS,
+    S_DIV,
+    S_MARGIN,
+    S_SUB,
+    SCALED,
+    SQRT,
+    STEP,
+    STEPS,
+    SUB,
+    SUB_S,
+    UNTIL,
+    WIDTH,
+    WINDOW_MAX,
+    WINDOW_MIN,
+    WINDOWS,
+    ZERO,
+)
 from fedkg.constraints.fused.loops import (
-    Array,
     add,
     add_number,
     copied,
@@ -30,101 +88,112 @@ from fedkg.constraints.fused.loops import (
     replaced,
     scaled,
 )
-from fedkg.constraints.fused.program import BOUNDLESS, EDGE_HIGH, HAIR_DOWN, HAIR_UP, MISSING, NAN_TOO, OTHER, PAST, STRICT, Op
-from fedkg.kernels import inner
-
-ZERO, HAIR, HAIR_OFF, STEP, MARK, MARK_MISSING, INF, MINUS_INF, NAN, FAR, FAR_OFF, LARGEST = range(12)
-"""Positions of the constants (`constants`)."""
-
-ADD, SUB, MUL, DIV, LEAST, MOST = (int(op) for op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.LEAST, Op.MOST))
-ADD_S, SUB_S, S_SUB, MUL_S = int(Op.ADD_S), int(Op.SUB_S), int(Op.S_SUB), int(Op.MUL_S)
-DIV_S, S_DIV, NEG, ABS, SQRT = int(Op.DIV_S), int(Op.S_DIV), int(Op.NEG), int(Op.ABS), int(Op.SQRT)
-FLOOR, CEIL, ROUND, FILL, COALESCE = int(Op.FLOOR), int(Op.CEIL), int(Op.ROUND), int(Op.FILL), int(Op.COALESCE)
-MARGIN, MARGIN_S, S_MARGIN, SCALED = int(Op.MARGIN), int(Op.MARGIN_S), int(Op.S_MARGIN), int(Op.SCALED)
-KNOWN, CATEGORY, MIN, MAX = int(Op.KNOWN), int(Op.CATEGORY), int(Op.MIN), int(Op.MAX)
-WINDOW_MIN, WINDOW_MAX, UNTIL, RELEASE = int(Op.WINDOW_MIN), int(Op.WINDOW_MAX), int(Op.UNTIL), int(Op.RELEASE)
-FIRST, ENDS_MIN, ENDS_MAX, DECIDE, GUARD = int(Op.FIRST), int(Op.ENDS_MIN), int(Op.ENDS_MAX), int(Op.DECIDE), int(Op.GUARD)
-"""As numbers, which is what compiled loops know."""
+from fedkg.constraints.fused.program import BOUNDLESS, EDGE_HIGH, HAIR_DOWN, HAIR_UP, MISSING, NAN_TOO, OTHER, PAST, STRICT
+from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
-@inner
+@loop
 def carried_out(
-    code: Array, operands: Array, numbers: Array, windows: Array, lengths: Array, constants: Array,
-    work: Array, buffers: Array, gate: Array, row: int, n: int, steps: int, first_trace: int, clip: bool,
-) -> bool:  # fmt: skip
-    """All operations of a row; whether a guard leaves something to do.
+    frame: Ints, batch: Ints, at: Ints, operations: int, gate: Floats, buffers: Floats, row: int, n: int, first_trace: int
+) -> bool:
+    """The first operations of a row; whether a guard leaves something to do.
 
     Args:
-        code, operands: of the program. numbers: [Q, R] and windows: int64 [W, 3, R] (first, last, whether it ends with the trace).
-        lengths: int64 [traces], how many of the T places of each trace are steps; empty: all.
-        work: [G, at least n], whose first registers are filled. buffers: [2, more than 2 n]. gate: [n], where the row
-            counts; guards take away.
-        first_trace: which trace the run begins with.
+        at: [G], the addresses of the registers, of which those of slots are filled. gate: [n], where the row counts; guards take away.
+        buffers: [more than 4 n].
     """
-    zero, nan, largest = constants[ZERO], constants[NAN], constants[LARGEST]
-    for i in range(code.shape[0]):
-        op, flags, number = code[i, 0], code[i, 6], code[i, 5]
-        d, x = work[code[i, 1]], work[code[i, 2]]
+    constants, numbers, rows = floats_at(frame[CONSTANTS]), floats_at(frame[NUMBERS]), frame[ROWS]
+    for i in range(operations):
+        code = ints_at(frame[CODE])[8 * i :]
+        op, flags = code[0], code[6]
+        d = floats_at(at[code[1]])
         mark = constants[MARK_MISSING] if flags & MISSING else constants[MARK]
-        if MARGIN <= op <= SCALED:
-            shift = constants[HAIR] if flags & HAIR_UP else constants[HAIR_OFF] if flags & HAIR_DOWN else zero
-            at_zero = constants[STEP] if flags & STRICT else zero
-            limit = constants[INF] if flags & BOUNDLESS else largest
-            if op == MARGIN_S:
-                margin_above(d, x, numbers[number, row], n, shift, at_zero, limit, mark)
-            elif op == S_MARGIN:
-                margin_below(d, numbers[number, row], x, n, shift, at_zero, limit, mark)
-            elif op == MARGIN:
-                margin(d, x, work[code[i, 3]], n, shift, at_zero, limit, mark)
-            else:
-                scaled(d, x, numbers[number, row], n, shift, limit, mark)
-        elif op in (MIN, MAX):
-            _picked(d, work, operands, code[i, 2], code[i, 3], n, op == MIN, flags)
-        elif op in (WINDOW_MIN, WINDOW_MAX):
-            first, last, ends = windows[number, 0, row], windows[number, 1, row], windows[number, 2, row]
-            edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
-            empty = constants[INF] if op == WINDOW_MIN else constants[MINUS_INF]
-            beyond = edge if clip or ends else mark
-            slid(d, x, n, steps, lengths, first_trace, first, last, beyond, empty, op == WINDOW_MIN, flags, buffers)
-        elif op in (UNTIL, RELEASE):
-            edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
-            beyond = edge if clip or windows[number, 2, row] else mark
-            for k in range(n // steps):
-                length = lengths[first_trace + k] if lengths.shape[0] else steps
-                y = work[code[i, 3]]
-                _scanned(d[k * steps :], x[k * steps :], y[k * steps :], steps, length, beyond, op == UNTIL, flags)
-        elif op in (ENDS_MIN, ENDS_MAX):
-            first, last, ends = windows[number, 0, row], windows[number, 1, row], windows[number, 2, row]
-            edge = constants[INF] if op == ENDS_MIN else constants[MINUS_INF]
-            is_open = clip or ends != 0
-            for k in range(n // steps):
-                length = lengths[first_trace + k] if lengths.shape[0] else steps
-                _ended(d[k * steps :], x[k * steps :], steps, length, first, last, is_open, edge, mark, op == ENDS_MIN, flags)
-        elif op == FIRST:
-            for k in range(n // steps):
-                filled(d[k * steps :], x[k * steps], steps)
+        if op in (MIN, MAX):
+            _picked(d, at, ints_at(frame[OPERANDS])[code[2] :], code[3] - code[2], n, op == MIN, flags)
+            continue
+        x, s = floats_at(at[code[2]]), numbers[code[5] * rows + row :]
+        if op < MARGIN:
+            _term(op, d, x, floats_at(at[code[3]]), s, n, constants)
+        elif op <= SCALED:
+            _margins(op, d, x, floats_at(at[code[3]]), s, n, flags, constants, mark)
+        elif op in (KNOWN, CATEGORY):
+            _decided(op == KNOWN, d, x, s, n, flags, constants, mark)
         elif op == GUARD:
-            left = False
-            for j in range(n):
-                gate[j] = gate[j] if x[j] > zero else zero
-            for j in range(n):
-                left |= gate[j] != zero
-            if not left:
+            if not _guarded(gate, x, n, constants[ZERO]):
                 return False
         elif op == DECIDE:
-            far, off, unknown = constants[FAR], constants[FAR_OFF], constants[MARK]
+            far, off, unknown, missing = constants[FAR], constants[FAR_OFF], constants[MARK], constants[MARK_MISSING]
+            zero = constants[ZERO]
             for j in range(n):
                 t = x[j]
-                d[j] = off if t >= zero else constants[MARK_MISSING] if t == unknown else far
-        elif op in (KNOWN, CATEGORY):
-            _decided(op == KNOWN, d, x, numbers[number, row], n, flags, constants, mark)
+                d[j] = off if t >= zero else missing if t == unknown else far
         else:
-            _term(op, d, x, work[code[i, 3]], numbers[number, row], n, zero, largest, nan)
+            _timed(frame, batch, code, d, x, floats_at(at[code[3]]), mark, buffers, row, n, first_trace)
     return True
 
 
-@inner
-def _term(op: int, d: Array, x: Array, y: Array, s: Any, n: int, zero: Any, largest: Any, nan: Any) -> None:
+@loop
+def _guarded(gate: Floats, x: Floats, n: int, zero: Float) -> bool:
+    """The gate where a verdict holds; whether it does anywhere."""
+    left = False
+    for j in range(n):
+        gate[j] = gate[j] if x[j] > zero else zero
+    for j in range(n):
+        left |= gate[j] != zero
+    return left
+
+
+@loop
+def _margins(op: int, d: Floats, x: Floats, y: Floats, s: Floats, n: int, flags: int, constants: Floats, mark: Float) -> None:
+    zero = constants[ZERO]
+    shift = constants[HAIR] if flags & HAIR_UP else constants[HAIR_OFF] if flags & HAIR_DOWN else zero
+    at_zero = constants[STEP] if flags & STRICT else zero
+    limit = constants[INF] if flags & BOUNDLESS else constants[LARGEST]
+    if op == MARGIN_S:
+        margin_above(d, x, s[0], n, shift, at_zero, limit, mark)
+    elif op == S_MARGIN:
+        margin_below(d, s[0], x, n, shift, at_zero, limit, mark)
+    elif op == MARGIN:
+        margin(d, x, y, n, shift, at_zero, limit, mark)
+    else:
+        scaled(d, x, s[0], n, shift, limit, mark)
+
+
+@loop
+def _timed(
+    frame: Ints, batch: Ints, code: Ints, d: Floats, x: Floats, y: Floats, mark: Float, buffers: Floats, row: int, n: int, first_trace: int
+) -> None:
+    """The operations that look at other steps."""
+    constants, op, flags, steps = floats_at(frame[CONSTANTS]), code[0], code[6], frame[STEPS]
+    window, rows = ints_at(frame[WINDOWS])[3 * code[5] * frame[ROWS] + row :], frame[ROWS]
+    is_open = batch[CLIP] != 0 or window[2 * rows] != 0
+    edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
+    if op in (WINDOW_MIN, WINDOW_MAX):
+        empty = constants[INF] if op == WINDOW_MIN else constants[MINUS_INF]
+        slid(frame, batch, d, x, n, first_trace, window, edge if is_open else mark, empty, op == WINDOW_MIN, flags, buffers)
+        return
+    for k in range(n // steps):
+        length = length_of(batch, first_trace + k, steps)
+        to, own = d[k * steps :], x[k * steps :]
+        if op in (UNTIL, RELEASE):
+            _scanned(to, own, y[k * steps :], steps, length, edge if is_open else mark, op == UNTIL, flags)
+        elif op == FIRST:
+            filled(to, own[0], steps)
+        else:
+            edge = constants[INF] if op == ENDS_MIN else constants[MINUS_INF]
+            _ended(to, own, steps, length, window[0], window[rows], is_open, edge, mark, op == ENDS_MIN, flags)
+
+
+@loop
+def length_of(batch: Ints, trace: int, steps: int) -> int:
+    """How many of the places of a trace are steps."""
+    return ints_at(batch[LENGTHS])[trace] if batch[LENGTHS] else steps
+
+
+@loop
+def _term(op: int, d: Floats, x: Floats, y: Floats, number: Floats, n: int, constants: Floats) -> None:
+    zero, largest, nan = constants[ZERO], constants[LARGEST], constants[NAN]
+    s = number[0]
     if op == ADD:
         add(d, x, y, n, largest, nan)
     elif op == SUB:
@@ -162,67 +231,67 @@ def _term(op: int, d: Array, x: Array, y: Array, s: Any, n: int, zero: Any, larg
             d[j] = abs(x[j])
     elif op == SQRT:
         for j in range(n):
-            d[j] = np.sqrt(x[j])
+            d[j] = math.sqrt(x[j])
     elif op == FLOOR:
         for j in range(n):
-            d[j] = np.floor(x[j])
+            d[j] = math.floor(x[j])
     elif op == CEIL:
         for j in range(n):
-            d[j] = np.ceil(x[j])
+            d[j] = math.ceil(x[j])
     elif op == ROUND:
         for j in range(n):
-            d[j] = np.rint(x[j])
+            d[j] = round(x[j])
 
 
-@inner
-def _decided(known: bool, d: Array, x: Array, s: Any, n: int, flags: int, constants: Array, mark: Any) -> None:
-    yes, no = constants[INF], constants[MINUS_INF]
+@loop
+def _decided(known: bool, d: Floats, x: Floats, number: Floats, n: int, flags: int, constants: Floats, mark: Float) -> None:
+    yes, no, s = constants[INF], constants[MINUS_INF], number[0]
     if flags & OTHER:
         yes, no = no, yes
-    for j in range(n):
-        t = x[j]
-        if known:
+    if known:
+        for j in range(n):
+            t = x[j]
             d[j] = yes if t == t else no  # a NaN differs from itself
-        else:
+    else:
+        for j in range(n):
+            t = x[j]
             d[j] = yes if t == s else no if t == t else mark
 
 
-@inner
-def _picked(d: Array, work: Array, operands: Array, first: int, last: int, n: int, lowest: bool, flags: int) -> None:
+@loop
+def _picked(d: Floats, at: Ints, operands: Ints, count: int, n: int, lowest: bool, flags: int) -> None:
     """The least or the greatest of some registers; with `NAN_TOO` NaN where one is."""
-    x, y = work[operands[first]], work[operands[first + 1]]
+    x, y = floats_at(at[operands[0]]), floats_at(at[operands[1]])
     if lowest:
         least(d, x, y, n)
-        for i in range(first + 2, last):
-            least(d, d, work[operands[i]], n)
+        for i in range(2, count):
+            least(d, d, floats_at(at[operands[i]]), n)
     else:
         most(d, x, y, n)
-        for i in range(first + 2, last):
-            most(d, d, work[operands[i]], n)
+        for i in range(2, count):
+            most(d, d, floats_at(at[operands[i]]), n)
     if flags & NAN_TOO:
-        for i in range(first, last):
-            poisoned(d, work[operands[i]], n)
+        for i in range(count):
+            poisoned(d, floats_at(at[operands[i]]), n)
 
 
-@inner
+@loop
 def slid(
-    d: Array, x: Array, n: int, steps: int, lengths: Array, first_trace: int, first: int, last: int, beyond: Any, empty: Any,
-    lowest: bool, flags: int, buffers: Array,
+    frame: Ints, batch: Ints, d: Floats, x: Floats, n: int, first_trace: int, window: Ints, beyond: Float, empty: Float, lowest: bool,
+    flags: int, buffers: Floats,
 ) -> None:  # fmt: skip
     """The least or the greatest of x over each step's window, by blocks of 1, 2, 4, ... steps; `beyond` stands beyond the trace.
 
     All traces of the run slide at once, with room between them for what stands beyond.
     """
+    steps, first, last = frame[STEPS], window[0], window[frame[ROWS]]
     if last < first:
         filled(d, empty, n)
         return
-    here, there = buffers[0], buffers[1]
+    here, there = buffers, buffers[2 * frame[WIDTH] + 1 :]
     traces, stride, width = n // steps, steps + last, last - first + 1
-    before, start = (last, 0) if flags & PAST else (0, first)
-    filled(here, beyond, traces * stride)
-    for k in range(traces):
-        length = lengths[first_trace + k] if lengths.shape[0] else steps
-        copied(here[k * stride + before :], x[k * steps :], length)
+    before, start = (last if flags & PAST else 0), (0 if flags & PAST else first)
+    spread_out(batch, here, x, n, steps, first_trace, stride, before, beyond)
     size, m = 1, traces * stride
     while 2 * size <= width:
         m -= size
@@ -242,8 +311,18 @@ def slid(
             most(to, near, near[width - size :], steps)
 
 
-@inner
-def _scanned(d: Array, x: Array, y: Array, steps: int, length: int, beyond: Any, until: bool, flags: int) -> None:
+@loop
+def spread_out(batch: Ints, d: Floats, x: Floats, n: int, steps: int, first_trace: int, stride: int, before: int, beyond: Float) -> None:
+    """The steps of each trace with `beyond` before and after them, `stride` places each."""
+    for k in range(n // steps):
+        length, own = length_of(batch, first_trace + k, steps), d[k * stride :]
+        filled(own, beyond, before)
+        copied(own[before:], x[k * steps :], length)
+        filled(own[before + length :], beyond, stride - before - length)
+
+
+@loop
+def _scanned(d: Floats, x: Floats, y: Floats, steps: int, length: int, beyond: Float, until: bool, flags: int) -> None:
     """``d = max(y, min(x, the next d))`` (not `until`: its dual) backwards from the trace's end; in time where `PAST`."""
     state = beyond
     for i in range(length):
@@ -260,15 +339,16 @@ def _scanned(d: Array, x: Array, y: Array, steps: int, length: int, beyond: Any,
         d[j] = beyond
 
 
-@inner
+@loop
 def _ended(
-    d: Array, x: Array, steps: int, length: int, first: int, last: int, is_open: bool, edge: Any, mark: Any, lowest: bool, flags: int
+    d: Floats, x: Floats, steps: int, length: int, first: int, last: int, is_open: bool, edge: Float, mark: Float, lowest: bool, flags: int
 ) -> None:
     """Extremes over windows, with what is unknown beyond the trace."""
     copied(d, x, steps)
     if first == 0 and is_open and length == steps:
         return
-    for j in range(min(last, steps)) if flags & PAST else range(max(0, length - last), steps):
+    begin = 0 if flags & PAST else max(0, length - last)
+    for j in range(begin, min(last, steps) if flags & PAST else steps):
         ahead = j if flags & PAST else length - 1 - j
         t = x[j]
         if not is_open:

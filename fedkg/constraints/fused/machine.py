@@ -1,269 +1,338 @@
 """Programs carried out for all rows of a bank on a part of a batch: values, slopes, penalties.
 
 Each row is carried out on the samples that meet its conditions, in runs of places that stay in the cache. Letters: B batch, R rows, N and
-N' numbers per sample, D conditions, k conditions per row, C parts of the batch, S slots.
+N' numbers per sample, D conditions, k conditions per row, C parts of the batch, S slots, G registers, W places of a run. `frame` and
+`batch` are as in `layout`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from fedkg.constraints.fused.forward import FAR, INF, MARK, MARK_MISSING, NAN, STEP, ZERO, carried_out
-from fedkg.constraints.fused.loops import Array, accumulated, copied, filled, gathered, least, multiply_number
+from fedkg.constraints.fused.costs import SLOPES, paid, worth_of
+from fedkg.constraints.fused.forward import carried_out, length_of
+from fedkg.constraints.fused.layout import (
+    ASKED,
+    CLIP,
+    CODE,
+    CONDITIONS,
+    CONSTANTS,
+    FROM_INPUTS,
+    INDEX,
+    INF,
+    INITIAL,
+    INPUTS,
+    LENGTHS,
+    MARK,
+    MET,
+    NAN,
+    OPERATIONS,
+    OUTPUTS,
+    PIECE,
+    PLACES,
+    REFUTED,
+    REGISTERS,
+    RESULT,
+    ROWS,
+    SAMPLES,
+    SLOTS,
+    STARTS,
+    STEP,
+    STEPS,
+    WIDTH,
+    WINDOW_MIN,
+    WINDOWS,
+    ZERO,
+)
+from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
 from fedkg.constraints.fused.reverse import pulled_back
-from fedkg.kernels import inner, kernel
+from fedkg.native.language import Bools, Double, Doubles, Float, Floats, Ints, address_of, bools_at, floats_at, ints_at, loop, to_float
 
 REPORTED, NUDGED, LEAST = range(3)
 """What is asked of robustness."""
 
-HINGE, SQUARED, LOG_BARRIER, SLOPES = range(4)
-"""Kinds of penalties, and the gradient of robustness instead."""
+
+@loop
+def numbered(met: Bools, conditions: int, places: int, starts: Ints, all: Ints) -> None:
+    """Of each condition (bool [D, B]) where its samples begin and how many meet it, int64 [D, 2]; in `all` how many are listed."""
+    total = 0
+    for i in range(conditions):
+        own, every, count = met[i * places :], True, places
+        for j in range(places):
+            every &= own[j]
+        if not every:
+            count = 0
+            for j in range(places):
+                count += own[j]
+        starts[2 * i], starts[2 * i + 1] = total, count
+        total += count if count < places else 0
+    all[0] = total
 
 
-@kernel
-def listed(met: Array) -> Any:
-    """Of each condition (bool [D, B]) where its samples begin and how many meet it, int64 [D, 2], and the samples, int64.
-
-    Those that all samples meet are not listed.
-    """
-    ends = np.zeros((met.shape[0], 2), dtype=np.int64)
-    at = 0
-    for i in range(met.shape[0]):
-        count = 0
-        for j in range(met.shape[1]):
-            count += met[i, j]
-        ends[i, 0], ends[i, 1] = at, count
-        at += count if count < met.shape[1] else 0
-    samples = np.empty(at, dtype=np.int64)
-    for i in range(met.shape[0]):
-        at = ends[i, 0]
-        for j in range(met.shape[1] if ends[i, 1] < met.shape[1] else 0):
-            if met[i, j]:
-                samples[at] = j
-                at += 1
-    return ends, samples
+@loop
+def listed(met: Bools, conditions: int, places: int, starts: Ints, samples: Ints) -> None:
+    """The samples that meet each condition, one after the other; those that all samples meet are not listed."""
+    for i in range(conditions):
+        if starts[2 * i + 1] < places:
+            at = starts[2 * i]
+            for j in range(places):
+                if met[i * places + j]:
+                    samples[at] = j
+                    at += 1
 
 
-@inner
-def selected(met: Array, conditions: Array, starts: Array, samples: Array, row: int, begin: int, end: int, places: Array) -> int:
-    """The samples in begin..end that meet all conditions int64 [k, R] of a row, into `places`; how many, -1: all."""
-    rarest, fewest = -1, met.shape[1]
-    for i in range(conditions.shape[0]):
-        count = starts[conditions[i, row], 1]
+@loop
+def selected(frame: Ints, batch: Ints, row: int, begin: int, end: int, places: Ints) -> int:
+    """The samples in begin..end that meet all conditions of a row, into `places`; how many, -1: all."""
+    met, starts, conditions = bools_at(batch[MET]), ints_at(batch[STARTS]), ints_at(frame[CONDITIONS])
+    rarest, fewest, rows = -1, batch[PLACES], frame[ROWS]
+    for i in range(frame[ASKED]):
+        condition = conditions[i * rows + row]
+        count = starts[2 * condition + 1]
         if count < fewest:
-            rarest, fewest = conditions[i, row], count
+            rarest, fewest = condition, count
     if rarest < 0:
         return -1
-    found = 0
-    for at in range(starts[rarest, 0], starts[rarest, 0] + fewest):
+    samples, found = ints_at(batch[SAMPLES])[starts[2 * rarest] :], 0
+    for at in range(fewest):
         j = samples[at]
         if j < begin or j >= end:
             continue
         all_met = True
-        for i in range(conditions.shape[0]):
-            all_met &= met[conditions[i, row], j]
+        for i in range(frame[ASKED]):
+            all_met &= met[conditions[i * rows + row] * batch[PLACES] + j]
         if all_met:
             places[found] = j
             found += 1
     return found
 
 
-@kernel
-def counted(met: Array, conditions: Array, starts: Array, samples: Array, weight: Array, size: int, into: Array) -> None:
-    """The weight of the samples that meet all conditions of each row, by parts of `size` samples: into float64 [R, C]."""
-    places = np.empty(met.shape[1], dtype=np.int64)
-    for row in range(conditions.shape[1]):
-        found = selected(met, conditions, starts, samples, row, 0, met.shape[1], places)
-        for i in range(met.shape[1] if found < 0 else found):
-            at = i if found < 0 else places[i]
-            into[row, at // size] += weight[at]
-
-
-@inner
-def _read(work: Array, inputs: Array, outputs: Array, index: Array, from_inputs: int, row: int, own: Array, n: int, dense: bool) -> None:
-    """The slots of a row at n places into the first registers."""
-    for i in range(index.shape[0]):
-        source = inputs[index[i, row]] if i < from_inputs else outputs[index[i, row]]
-        if dense:
-            copied(work[i], source[own[0] :], n)
+@loop
+def counted(frame: Ints, batch: Ints, weight: Doubles, size: int, parts: int, into: Doubles, places: Ints) -> None:
+    """The weight of the samples that meet all conditions of each row, by parts of `size` samples: into [R, C]."""
+    for row in range(frame[ROWS]):
+        found = selected(frame, batch, row, 0, batch[PLACES], places)
+        if found < 0:
+            for j in range(batch[PLACES]):
+                into[row * parts + j // size] += weight[j]
         else:
-            gathered(work[i], source, own, n)
+            for i in range(found):
+                j = places[i]
+                into[row * parts + j // size] += weight[j]
 
 
-@kernel
+@loop
+def _read(frame: Ints, batch: Ints, at: Ints, work: Floats, row: int, own: Ints, n: int, dense: bool) -> None:
+    """The slots of a row at n places: where they stand already, or gathered into the first registers."""
+    index, rows = ints_at(frame[INDEX]), frame[ROWS]
+    for i in range(frame[SLOTS]):
+        numbers = floats_at(batch[INPUTS] if i < frame[FROM_INPUTS] else batch[OUTPUTS])
+        source, register = numbers[index[i * rows + row] * batch[PLACES] :], work[i * frame[WIDTH] :]
+        if dense:
+            at[i] = address_of(source[own[0] :])
+        else:
+            gathered(register, source, own, n)
+            at[i] = address_of(register)
+
+
+@loop
+def _registered(frame: Ints, work: Floats, at: Ints) -> Floats:
+    """The addresses of the registers; where there is room after them."""
+    for i in range(frame[REGISTERS]):
+        at[i] = address_of(work[i * frame[WIDTH] :])
+    return work[frame[REGISTERS] * frame[WIDTH] :]
+
+
+@loop
 def values_of(
-    code: Array, operands: Array, numbers: Array, windows: Array, lengths: Array, constants: Array, inputs: Array, outputs: Array,
-    index: Array, layout: Array, met: Array, conditions: Array, starts: Array, samples: Array, begin: int, end: int,
-    first: int, last: int, what: int, into: Array, fired: Array,
+    frame: Ints, batch: Ints, begin: int, end: int, first: int, last: int, what: int, into: Floats, fires: int, fired: Bools, work: Floats,
+    places: Ints,
 ) -> None:  # fmt: skip
     """Robustness of the rows first..last at the places begin..end.
 
     Args:
-        index: int64 [S, R], which row of `inputs` or `outputs` each slot is.
-        layout: int64: how many slots are inputs, registers, the formula's, the refutation's, places of a run, T, whether windows clip,
-            whether rows apply at the first step of a trace alone, places that all rows go through before the next.
         what: `REPORTED` or `NUDGED` into [R, B], NaN where it is unknown or the row does not apply; `LEAST` into [R, traces], of the steps
             of each trace the least that is known, NaN where none is, of rows that apply everywhere.
-        fired: bool [R, B], where implications fire; [0, 0]: not asked for.
+        fired: bool [R, B], where implications fire, if `fires` is not 0.
+        work: [(G + 5) W + 2]. places: [2 P + G] for pieces of P places.
     """
-    from_inputs, registers, width, steps = layout[0], layout[1], layout[4], layout[5]
-    work, gate = np.empty((registers, width), dtype=inputs.dtype), np.empty(width, dtype=inputs.dtype)
-    buffers, places = np.empty((2, 2 * width + 1), dtype=inputs.dtype), np.empty(end - begin, dtype=np.int64)
-    everywhere = np.arange(begin, end)
-    unknown, nan, zero, _inf = constants[MARK], constants[NAN], constants[ZERO], constants[INF]
+    constants, width, steps = floats_at(frame[CONSTANTS]), frame[WIDTH], frame[STEPS]
+    piece = frame[PIECE] if frame[PIECE] else end - begin
+    everywhere, at, columns = places[piece:], places[2 * piece :], batch[PLACES] // steps if what == LEAST else batch[PLACES]
+    gate = _registered(frame, work, at)
+    buffers, initial = gate[width:], frame[INITIAL] != 0
+    unknown, nan, zero = constants[MARK], constants[NAN], constants[ZERO]
     step = nan if what == NUDGED else constants[STEP]
-    piece = layout[8]
     for low in range(begin, end, piece):
         high = min(end, low + piece)
+        for i in range(high - low):
+            everywhere[i] = low + i
         for row in range(first, last):
-            to = into[row - first]
-            found = selected(met, conditions, starts, samples, row, low, high, places)
+            to = into[(row - first) * columns :]
+            found = selected(frame, batch, row, low, high, places)
             dense = found < 0
             if not dense:
                 filled(to[low:], nan, high - low)
-            found = high - low if dense else found
-            for at in range(0, found, width):
-                n, own = min(width, found - at), everywhere[low - begin + at :] if dense else places[at:]
-                _read(work, inputs, outputs, index, from_inputs, row, own, n, dense)
-                carried_out(
-                    code, operands, numbers, windows, lengths, constants, work, buffers, gate,
-                    row, n, steps, own[0] // steps, layout[6] != 0,
-                )  # fmt: skip
-                x = work[layout[2]]
+            else:
+                found = high - low
+            for done in range(0, found, width):
+                n, own = min(width, found - done), everywhere[done:] if dense else places[done:]
+                _read(frame, batch, at, work, row, own, n, dense)
+                trace, result = own[0] // steps, floats_at(at[frame[RESULT]])
                 if what == LEAST:
-                    _least(to[own[0] // steps :], x, n, steps, lengths, own[0] // steps, layout[7] != 0, constants, buffers)
+                    _least(frame, batch, at, to[trace:], gate, buffers, row, n, trace)
                     continue
-                for j in range(n):
-                    t = x[j]
-                    x[j] = nan if t == unknown else zero if t == step else t
-                if dense and not layout[7]:
-                    copied(to[own[0] :], x, n)
+                carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace)
+                if dense and not initial:
+                    _reported(to[own[0] :], result, n, unknown, step, zero, nan)
                 else:
+                    _reported(result, result, n, unknown, step, zero, nan)
                     for j in range(n):
-                        to[own[j]] = nan if layout[7] and own[j] % steps else x[j]
-                if fired.shape[0]:
-                    y, fires = work[layout[3]], fired[row - first]
+                        to[own[j]] = nan if initial and own[j] % steps != 0 else result[j]
+                if fires:
+                    y, where = floats_at(at[frame[REFUTED]]), fired[(row - first) * batch[PLACES] :]
                     for j in range(n):
-                        fires[own[j]] = y[j] < unknown
+                        where[own[j]] = y[j] < unknown
 
 
-@inner
-def _least(
-    to: Array, x: Array, n: int, steps: int, lengths: Array, first_trace: int, initial: bool, constants: Array, buffers: Array
-) -> None:
-    """The least known of the numbers of each trace, as it is reported; NaN where none is known."""
-    unknown, inf, nan, zero, step = constants[MARK], constants[INF], constants[NAN], constants[ZERO], constants[STEP]
-    here, there = buffers[0], buffers[1]
+@loop
+def _reported(d: Floats, x: Floats, n: int, unknown: Float, step: Float, zero: Float, nan: Float) -> None:
+    """x without what stands for the unknown and for a strict comparison that misses by nothing."""
     for j in range(n):
-        here[j] = inf if x[j] == unknown else x[j]
-    shortest = 1 if initial else steps
-    for k in range(n // steps if lengths.shape[0] else 0):
-        shortest = min(shortest, lengths[first_trace + k])
-    size, m = 1, n
-    while 2 * size <= shortest:  # all traces at once, by blocks of 1, 2, 4, ... steps
-        m -= size
-        least(there, here, here[size:], m)
-        here, there = there, here
-        size *= 2
+        t = x[j]
+        d[j] = nan if t == unknown else zero if t == step else t
+
+
+@loop
+def _least(frame: Ints, batch: Ints, at: Ints, to: Floats, gate: Floats, buffers: Floats, row: int, n: int, first_trace: int) -> None:
+    """The least known of the numbers of each trace, as it is reported; NaN where none is known.
+
+    The least of all windows that begin where they are asked for and end with the trace at the latest is that of all steps: where all are
+    known, such windows at a program's end need not slide.
+    """
+    last = ints_at(frame[CODE])[8 * (frame[OPERATIONS] - 1) :]
+    window = ints_at(frame[WINDOWS])[3 * last[5] * frame[ROWS] + row :]
+    slides = last[0] == WINDOW_MIN and window[0] == 0 and window[frame[ROWS]] >= 0
+    if slides and batch[CLIP] != 0 and batch[LENGTHS] == 0 and frame[INITIAL] == 0:
+        carried_out(frame, batch, at, frame[OPERATIONS] - 1, gate, buffers, row, n, first_trace)
+        if _leasts(frame, batch, to, floats_at(at[last[2]]), n, first_trace):
+            return
+    carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, first_trace)
+    _leasts(frame, batch, to, floats_at(at[frame[RESULT]]), n, first_trace)
+
+
+@loop
+def _leasts(frame: Ints, batch: Ints, to: Floats, x: Floats, n: int, first_trace: int) -> bool:
+    """Of each trace the least known of some numbers as they are; whether all are known."""
+    constants, steps = floats_at(frame[CONSTANTS]), frame[STEPS]
+    unknown, inf, nan, zero, step = constants[MARK], constants[INF], constants[NAN], constants[ZERO], constants[STEP]
+    whole = True
     for k in range(n // steps):
-        length = 1 if initial else lengths[first_trace + k] if lengths.shape[0] else steps
-        best, known = inf, False
-        for j in range(0, length - size + 1, size):
-            best = min(best, here[k * steps + j])
-        if length:
-            best = min(best, here[k * steps + max(0, length - size)])
-        if best == inf:  # of infinite numbers, or of none
+        length = 1 if frame[INITIAL] else length_of(batch, first_trace + k, steps)
+        own, best, known, count = x[k * steps :], inf, True, 0
+        for j in range(length):
+            known &= own[j] != unknown
+        if known:
             for j in range(length):
-                known |= x[k * steps + j] != unknown
-        to[k] = zero if best == step else best if best != inf or known else nan
+                best = min(best, own[j])
+            count = length
+        else:
+            for j in range(length):
+                if own[j] != unknown:
+                    best = min(best, own[j])
+                    count += 1
+        whole &= known
+        to[k] = nan if count == 0 else zero if best == step else best
+    return whole
 
 
-@kernel
+@loop
 def pulled(
-    code: Array, operands: Array, numbers: Array, windows: Array, lengths: Array, constants: Array, inputs: Array, outputs: Array,
-    index: Array, layout: Array, met: Array, conditions: Array, starts: Array, samples: Array, begin: int, end: int,
-    first: int, last: int, kind: int, given: Array, weight: Array, size: int, sharpness: Any,
-    value: Array, of_inputs: Array, of_outputs: Array,
+    frame: Ints, batch: Ints, begin: int, end: int, first: int, last: int, kind: int, given: Floats, parts: int, weight: Floats, size: int,
+    sharpness: Double, value: Doubles, of_inputs: Floats, pulls_inputs: int, of_outputs: Floats, pulls_outputs: int, work: Floats,
+    places: Ints,
 ) -> None:  # fmt: skip
-    """Slopes by the numbers of what the rows first..last say at the places begin..end, added to [N, B], [N', B] (or [0, 0]: not asked for).
+    """Slopes by the numbers of what the rows first..last say at the places begin..end, added to [N, B], [N', B] where they are asked for.
 
     Args:
-        kind: `SLOPES` of robustness, `given` [R, B] its own; or of penalties of a kind, which are added to value float64 [B]:
-            `given` [R, C] is by what those of a part of the batch are multiplied, `weight` [B] what each sample counts, `size` the
-            samples of a part.
+        kind: `SLOPES` of robustness, `given` [R, B] its own; or of penalties of a kind, which are added to value [B]: `given` [R, C] is by
+            what those of a part of the batch are multiplied, `weight` [B] what each sample counts, `size` the samples of a part.
+        parts: how many numbers of `given` each row has.
+        work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.pulled_back`. places: [2 P + G] for pieces of P places.
     """
-    from_inputs, registers, result, width, steps, clip = layout[0], layout[1], layout[2], layout[4], layout[5], layout[6] != 0
-    work, slopes = np.empty((registers, width), dtype=inputs.dtype), np.empty((registers, width), dtype=inputs.dtype)
-    gate, spare, cost = (np.empty(width, dtype=inputs.dtype), np.empty(width, dtype=inputs.dtype), np.empty(width, dtype=inputs.dtype))
-    buffers, queue = np.empty((2, 2 * width + 1), dtype=inputs.dtype), np.empty(2 * steps, dtype=np.int64)
-    places, everywhere = np.empty(end - begin, dtype=np.int64), np.arange(begin, end)
-    zero, one, every = constants[ZERO], inputs.dtype.type(1), of_inputs.shape[0] > 0
-    pulls = every or of_outputs.shape[0] > 0
-    piece = layout[8]
+    constants, width, steps, result = floats_at(frame[CONSTANTS]), frame[WIDTH], frame[STEPS], frame[RESULT]
+    piece = frame[PIECE] if frame[PIECE] else end - begin
+    everywhere, at = places[piece:], places[2 * piece :]
+    slopes = _registered(frame, work, at)
+    gate = slopes[frame[REGISTERS] * width :]
+    spare, cost, buffers = gate[width:], gate[2 * width :], gate[3 * width :]
+    zero, initial = constants[ZERO], frame[INITIAL] != 0
     for low in range(begin, end, piece):
         high = min(end, low + piece)
+        for i in range(high - low):
+            everywhere[i] = low + i
         for row in range(first, last):
-            g = given[row - first]
-            found = selected(met, conditions, starts, samples, row, low, high, places)
+            g, found = given[(row - first) * parts :], selected(frame, batch, row, low, high, places)
             dense = found < 0
-            found = high - low if dense else found
-            for at in range(0, found, width):
-                n, own = min(width, found - at), everywhere[low - begin + at :] if dense else places[at:]
+            if dense:
+                found = high - low
+            for done in range(0, found, width):
+                n, own = min(width, found - done), everywhere[done:] if dense else places[done:]
                 trace = own[0] // steps
-                filled(gate, one, n)
-                if layout[7]:
+                filled(gate, 1.0, n)
+                if initial:
                     for j in range(n):
-                        gate[j] = zero if own[j] % steps else one
-                if kind == SLOPES and not _asked(g, gate, own, n, spare):
+                        gate[j] = 1.0 if own[j] % steps == 0 else zero
+                if kind == SLOPES and not _asked(g, gate, own, n, dense, spare):
                     continue
-                _read(work, inputs, outputs, index, from_inputs, row, own, n, dense)
-                if not carried_out(
-                    code, operands, numbers, windows, lengths, constants, work, buffers, gate, row, n, steps, trace, clip
-                ):  # fmt: skip
+                _read(frame, batch, at, work, row, own, n, dense)
+                if not carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace):
                     continue
+                x = floats_at(at[result])
                 if kind == SLOPES:
                     for j in range(n):
-                        spare[j] = spare[j] if work[result, j] != constants[MARK] else zero
+                        t = spare[j]
+                        spare[j] = t if x[j] != constants[MARK] else zero
                 else:
-                    _worth(gate, weight, g, size, own, n, dense, spare)
-                    copied(cost, work[result], n)
-                    if not _paid(cost, spare, own, n, dense, kind, sharpness, constants, value) or not pulls:
+                    worth_of(gate, weight, g, size, own, n, dense, spare)
+                    copied(cost, x, n)
+                    if not paid(cost, spare, own, n, dense, kind, to_float(sharpness), constants, value):
                         continue
-                for i in range(registers):
-                    filled(slopes[i], zero, n)
-                copied(slopes[result], spare, n)
-                pulled_back(
-                    code, operands, numbers, windows, lengths, constants, work, slopes, spare, queue, index.shape[0], every,
-                    row, n, steps, trace, clip,
-                )  # fmt: skip
-                _given_back(slopes, index, from_inputs, row, own, n, dense, of_inputs, of_outputs)
+                    if not pulls_inputs and not pulls_outputs:
+                        continue
+                for i in range(frame[REGISTERS]):
+                    filled(slopes[i * width :], zero, n)
+                copied(slopes[result * width :], spare, n)
+                pulled_back(frame, batch, at, slopes, spare, buffers, pulls_inputs != 0, row, n, trace)
+                _given_back(frame, batch, slopes, row, own, n, dense, of_inputs, pulls_inputs, of_outputs, pulls_outputs)
 
 
-@inner
-def _asked(given: Array, gate: Array, places: Array, n: int, slope: Array) -> bool:
+@loop
+def _asked(given: Floats, gate: Floats, places: Ints, n: int, dense: bool, slope: Floats) -> bool:
     """What is given at some places, where the row counts; whether any is not 0."""
-    some = False
-    for j in range(n):
-        slope[j] = given[places[j]] * gate[j]
-        some |= slope[j] != slope.dtype.type(0)
-    return some
+    if dense:
+        multiplied(slope, given[places[0] :], gate, n)
+    else:
+        gathered(slope, given, places, n)
+        multiplied(slope, slope, gate, n)
+    return some(slope, n)
 
 
-@inner
+@loop
 def _given_back(
-    slopes: Array, index: Array, from_inputs: int, row: int, own: Array, n: int, dense: bool, of_inputs: Array, of_outputs: Array
-) -> None:
-    for i in range(index.shape[0]):
-        if i < from_inputs and of_inputs.shape[0]:
-            _scattered(of_inputs[index[i, row]], slopes[i], own, n, dense)
-        elif i >= from_inputs and of_outputs.shape[0]:
-            _scattered(of_outputs[index[i, row]], slopes[i], own, n, dense)
+    frame: Ints, batch: Ints, slopes: Floats, row: int, own: Ints, n: int, dense: bool, of_inputs: Floats, pulls_inputs: int,
+    of_outputs: Floats, pulls_outputs: int,
+) -> None:  # fmt: skip
+    index, places = ints_at(frame[INDEX]), batch[PLACES]
+    for i in range(frame[SLOTS]):
+        begins, x = index[i * frame[ROWS] + row] * places, slopes[i * frame[WIDTH] :]
+        if i < frame[FROM_INPUTS]:
+            if pulls_inputs:
+                _scattered(of_inputs[begins:], x, own, n, dense)
+        elif pulls_outputs:
+            _scattered(of_outputs[begins:], x, own, n, dense)
 
 
-@inner
-def _scattered(to: Array, x: Array, places: Array, n: int, dense: bool) -> None:
+@loop
+def _scattered(to: Floats, x: Floats, places: Ints, n: int, dense: bool) -> None:
     if dense:
         accumulated(to[places[0] :], x, n)
     else:
@@ -271,63 +340,5 @@ def _scattered(to: Array, x: Array, places: Array, n: int, dense: bool) -> None:
             to[places[j]] += x[j]
 
 
-@inner
-def _worth(gate: Array, weight: Array, share: Array, size: int, places: Array, n: int, dense: bool, into: Array) -> None:
-    """By what the penalty at each of some places is multiplied."""
-    if not dense:
-        for j in range(n):
-            into[j] = gate[j] * weight[places[j]] * share[places[j] // size]
-        return
-    j = 0
-    while j < n:
-        part = places[j] // size
-        m = min(n, (part + 1) * size - places[0]) - j
-        multiply_number(into[j:], weight[places[j] :], share[part], m, np.inf, share[part])
-        j += m
-    for j in range(n):
-        into[j] = into[j] * gate[j]
-
-
-@inner
-def _paid(
-    missing: Array, worth: Array, places: Array, n: int, dense: bool, kind: int, sharpness: Any, constants: Array, value: Array
-) -> bool:
-    """Adds to value the penalties (`engine.penalty.PenaltyForm`) of what is missing; `worth` becomes their slopes; whether any is not 0."""
-    zero, mark, one = constants[ZERO], constants[MARK_MISSING], missing.dtype.type(1)
-    far, edge = constants[FAR] / missing.dtype.type(2), one / (sharpness * sharpness)
-    to = value[places[0] :]
-    if kind != LOG_BARRIER:
-        some = _hinged(missing, worth, n, kind == SQUARED, zero, mark, far)
-    else:
-        some = False
-        for j in range(n):  # what is unknown or out of reach costs nothing
-            m = missing[j]
-            off = m == mark or m >= far or m < -one
-            w, m = zero if off else worth[j], -one if off else m
-            inner = m <= -edge
-            missing[j] = w * (-np.log(-m if inner else edge) / sharpness + (zero if inner else sharpness * (m + edge)))
-            worth[j] = w * (one / (-m * sharpness) if inner else sharpness)
-            some |= worth[j] != zero
-    if dense:
-        for j in range(n):
-            to[j] = to[j] + missing[j]
-    else:
-        for j in range(n):
-            value[places[j]] += missing[j]
-    return some
-
-
-@inner
-def _hinged(missing: Array, worth: Array, n: int, squared: bool, zero: Any, mark: Any, far: Any) -> bool:
-    """What is missing, known and in reach, or its square, times its worth; `worth` becomes the slope."""
-    some = 0
-    for j in range(n):
-        m = missing[j]
-        m = m if m > mark else zero
-        m = m if m < far else zero
-        w = worth[j] if m > zero else zero
-        steep = w * (m + m) if squared else w
-        missing[j] = w * m * m if squared else w * m
-        worth[j] = steep
-        some |= steep != zero
-    return some != 0
+ENTRIES = (values_of, pulled, counted, numbered, listed)
+"""What Python calls."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from fedkg.constraints.engine.banks import BankTensors
     from fedkg.constraints.evaluated import Evaluated
 
 
@@ -33,6 +34,13 @@ class _Known(torch.autograd.Function):
         return *(slope * gradients[0] if want else None for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)), *[None] * 4
 
 
+def _stand_together(of: Evaluated, bank: BankTensors, parts: int) -> bool:
+    """Whether the places of each of some parts of the batch stand together, in the batch's order, as a bank sees them."""
+    if parts == 1 or not bank.temporal or of.traces is None:
+        return True
+    return of.traces.place is None and (of.traces.inside is None or of.batch // parts % of.traces.steps == 0)
+
+
 def paid(
     of: Evaluated, shares: Sequence[Tensor | None], weight: Tensor, again: Callable[[Sequence[int]], Tensor]
 ) -> tuple[Tensor | None, set[int]]:
@@ -47,8 +55,10 @@ def paid(
     purses: dict[bool, Any] = {}
     wants = [torch.is_grad_enabled() and part.requires_grad for part in (of.inputs, of.outputs)]
     for at, (bank, share) in enumerate(zip(of.banks, shares, strict=True)):
-        call = None if share is None else of.call(bank, slice(0, bank.rows), missing=True)
-        if call is None or share is None:
+        if share is None or not _stand_together(of, bank, share.shape[1]):
+            continue
+        call = of.call(bank, slice(0, bank.rows), missing=True)
+        if call is None:
             continue
         from fedkg.constraints.fused.call import penalise, purse
 
@@ -63,5 +73,5 @@ def paid(
     if not any(wants):
         return value, done
     chosen = sorted(done)
-    known: Tensor = _Known.apply(of.inputs, of.outputs, value, of_inputs, of_outputs, lambda: again(chosen))  # type: ignore[no-untyped-call]
+    known: Tensor = _Known.apply(of.inputs, of.outputs, value, of_inputs, of_outputs, lambda: again(chosen))  # type: ignore[no-untyped-call]  # torch gives it no types
     return known, done

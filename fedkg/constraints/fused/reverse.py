@@ -5,18 +5,18 @@ What several values decide alike they share evenly, in windows the first of them
 
 from __future__ import annotations
 
-from typing import Any
-
-from fedkg.constraints.fused.forward import (
+from fedkg.constraints.fused.forward import length_of, spread_out
+from fedkg.constraints.fused.layout import (
     ABS,
     ADD,
     ADD_S,
+    CLIP,
     COALESCE,
+    CODE,
+    CONSTANTS,
     DECIDE,
     DIV,
     DIV_S,
-    ENDS_MAX,
-    ENDS_MIN,
     FIRST,
     INF,
     LARGEST,
@@ -32,83 +32,112 @@ from fedkg.constraints.fused.forward import (
     MUL,
     MUL_S,
     NEG,
+    NUMBERS,
+    OPERANDS,
+    OPERATIONS,
     RELEASE,
+    ROWS,
     S_DIV,
     S_MARGIN,
     S_SUB,
     SCALED,
+    SLOTS,
     SQRT,
+    STEPS,
     SUB,
     SUB_S,
     UNTIL,
+    WIDTH,
     WINDOW_MAX,
     WINDOW_MIN,
+    WINDOWS,
     ZERO,
 )
-from fedkg.constraints.fused.loops import Array, accumulated, filled, negated
+from fedkg.constraints.fused.loops import accumulated, both_of, filled, first_of, least, most, negated, second_of, some
 from fedkg.constraints.fused.program import EDGE_HIGH, MISSING, PAST
-from fedkg.kernels import inner
+from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
-@inner
+@loop
 def pulled_back(
-    code: Array, operands: Array, numbers: Array, windows: Array, lengths: Array, constants: Array,
-    work: Array, slopes: Array, spare: Array, queue: Array, slots: int, every: bool,
-    row: int, n: int, steps: int, first_trace: int, clip: bool,
-) -> None:  # fmt: skip
+    frame: Ints, batch: Ints, at: Ints, slopes: Floats, spare: Floats, levels: Floats, every: bool, row: int, n: int, first_trace: int
+) -> None:
     """The slopes of all registers from that of the result.
 
     Args:
-        slopes: [G, at least n], of the result as given, else 0. spare: [at least n]. queue: int64 [2 T].
-        slots: how many of the registers are slots. every: also of what depends on no output.
+        slopes: [G, places of a run], of the result as given, else 0. spare: [at least n].
+        levels: [L (2 W + 1)], 2 more than there are blocks of 1, 2, 4, ... steps in a trace.
+        every: also of what depends on no output.
     """
-    zero, largest = constants[ZERO], constants[LARGEST]
-    for i in range(code.shape[0] - 1, -1, -1):
-        op, flags, number, a, b = code[i, 0], code[i, 6], code[i, 5], code[i, 2], code[i, 3]
-        if op >= DECIDE or not (code[i, 7] or every):
+    constants, numbers, width, steps = floats_at(frame[CONSTANTS]), floats_at(frame[NUMBERS]), frame[WIDTH], frame[STEPS]
+    zero = constants[ZERO]
+    for i in range(frame[OPERATIONS] - 1, -1, -1):
+        code = ints_at(frame[CODE])[8 * i :]
+        op, flags, a, b = code[0], code[6], code[2], code[3]
+        if op >= DECIDE or not (code[7] != 0 or every):
             continue
-        d, g = work[code[i, 1]], slopes[code[i, 1]]
+        d, g = floats_at(at[code[1]]), slopes[code[1] * width :]
         mark = constants[MARK_MISSING] if flags & MISSING else constants[MARK]
         if op in (MIN, MAX):
-            _shared(d, g, work, slopes, spare, operands, a, b, n)
-        elif op in (WINDOW_MIN, WINDOW_MAX):
-            first, last, ends = windows[number, 0, row], windows[number, 1, row], windows[number, 2, row]
-            edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
-            beyond = edge if clip or ends else mark
-            for k in range(n // steps):
-                length = lengths[first_trace + k] if lengths.shape[0] else steps
-                at = k * steps
-                _unslid(g[at:], work[a][at:], slopes[a][at:], steps, length, first, last, beyond, zero, op == WINDOW_MIN, flags, queue)
-        elif op in (UNTIL, RELEASE):
-            edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
-            beyond = edge if clip or windows[number, 2, row] else mark
-            for k in range(n // steps):
-                length = lengths[first_trace + k] if lengths.shape[0] else steps
-                at = k * steps
-                _unscanned(
-                    d[at:], g[at:], work[a][at:], work[b][at:], slopes[a][at:], slopes[b][at:], length, beyond, zero, op == UNTIL, flags
-                )
-        elif op in (ENDS_MIN, ENDS_MAX):
-            for j in range(n):
-                spare[j] = g[j] if d[j] == work[a, j] else zero
-            accumulated(slopes[a], spare, n)
-        elif op == FIRST:
-            for k in range(n // steps):
-                for j in range(steps):
-                    slopes[a, k * steps] += g[k * steps + j]
-        else:
+            _shared(d, g, at, slopes, width, spare, ints_at(frame[OPERANDS])[a:], b - a, n)
+            continue
+        x, to = floats_at(at[a]), slopes[a * width :]
+        if op < MIN:
             for j in range(n):  # where nothing is known nothing is learnt
                 t = d[j]
                 g[j] = g[j] if t == t and t != mark else zero  # a NaN differs from itself
-            _of_term(op, d, g, work[a], work[b], numbers[number, row], slopes, spare, a, b, n, zero, slots, largest)
+            s = numbers[code[5] * frame[ROWS] + row]
+            _to_left(op, d, g, x, floats_at(at[b]), s, to, spare, n, zero, a < frame[SLOTS], constants[LARGEST])
+            _to_right(op, d, g, x, floats_at(at[b]), slopes[b * width :], spare, n, b < frame[SLOTS], constants[LARGEST])
+        elif op == FIRST:
+            for k in range(n // steps):
+                for j in range(steps):
+                    to[k * steps] += g[k * steps + j]
+        elif op in (WINDOW_MIN, WINDOW_MAX, UNTIL, RELEASE):
+            _over_time(frame, batch, code, d, g, at, slopes, mark, levels, row, n, first_trace)
+        else:
+            for j in range(n):
+                spare[j] = g[j] if d[j] == x[j] else zero
+            accumulated(to, spare, n)
 
 
-@inner
-def _of_term(
-    op: int, d: Array, g: Array, x: Array, y: Array, s: Any, slopes: Array, spare: Array, a: int, b: int, n: int, zero: Any, slots: int,
-    largest: Any,
+@loop
+def _over_time(
+    frame: Ints, batch: Ints, code: Ints, d: Floats, g: Floats, at: Ints, slopes: Floats, mark: Float, levels: Floats, row: int,
+    n: int, first_trace: int,
 ) -> None:  # fmt: skip
-    """To the registers that a term or a margin is made of."""
+    """To what a window or an until looks at, trace by trace."""
+    constants, op, flags, steps, width = floats_at(frame[CONSTANTS]), code[0], code[6], frame[STEPS], frame[WIDTH]
+    window, rows = ints_at(frame[WINDOWS])[3 * code[5] * frame[ROWS] + row :], frame[ROWS]
+    edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
+    beyond = edge if batch[CLIP] != 0 or window[2 * rows] != 0 else mark
+    a, b = code[2], code[3]
+    if op in (WINDOW_MIN, WINDOW_MAX):
+        x, to = floats_at(at[a]), slopes[a * width :]
+        _unslid(frame, batch, g, x, to, n, first_trace, window, beyond, op == WINDOW_MIN, flags, levels)
+        return
+    for k in range(n // steps):
+        begin, length = k * steps, length_of(batch, first_trace + k, steps)
+        x, y, to_x, to_y = floats_at(at[a])[begin:], floats_at(at[b])[begin:], slopes[a * width + begin :], slopes[b * width + begin :]
+        _unscanned(d[begin:], g[begin:], x, y, to_x, to_y, length, beyond, constants[ZERO], op == UNTIL, flags)
+
+
+@loop
+def _to_left(
+    op: int,
+    d: Floats,
+    g: Floats,
+    x: Floats,
+    y: Floats,
+    s: Float,
+    to: Floats,
+    spare: Floats,
+    n: int,
+    zero: Float,
+    slot: bool,
+    largest: Float,
+) -> None:
+    """To the first register of a term or a margin; what of it goes to the second stays in `spare` for some."""
     of_left = spare
     if op in (MARGIN_S, SUB_S, ADD_S, ADD, SUB, MARGIN):
         of_left = g
@@ -130,21 +159,27 @@ def _of_term(
         for j in range(n):
             spare[j] = -g[j] * (d[j] / x[j])
     elif op in (LEAST, MOST):
-        half = g.dtype.type(0.5)
         for j in range(n):
-            spare[j] = g[j] if d[j] != y[j] else zero if d[j] != x[j] else g[j] * half
+            u, v, t = x[j], y[j], g[j]
+            spare[j] = t if d[j] != v else zero if d[j] != u else t * 0.5
     elif op == COALESCE:
         for j in range(n):
             spare[j] = g[j] if x[j] == x[j] else zero
     elif op == ABS:
         for j in range(n):
-            spare[j] = g[j] if x[j] > zero else -g[j] if x[j] < zero else zero
+            t = g[j]
+            spare[j] = t if x[j] > zero else -t if x[j] < zero else zero
     elif op == SQRT:
         for j in range(n):
             spare[j] = g[j] / (d[j] + d[j])
     else:  # constant or in steps
         return
-    _collected(slopes, a, of_left, n, slots, zero, largest)
+    _collected(to, of_left, n, slot, largest)
+
+
+@loop
+def _to_right(op: int, d: Floats, g: Floats, x: Floats, y: Floats, to: Floats, spare: Floats, n: int, slot: bool, largest: Float) -> None:
+    """To the second register of a term or a margin."""
     of_right = spare
     if op == ADD:
         of_right = g
@@ -161,90 +196,111 @@ def _of_term(
             spare[j] = g[j] - spare[j]
     else:
         return
-    _collected(slopes, b, of_right, n, slots, zero, largest)
+    _collected(to, of_right, n, slot, largest)
 
 
-@inner
-def _collected(slopes: Array, to: int, x: Array, n: int, slots: int, zero: Any, largest: Any) -> None:
+@loop
+def _collected(d: Floats, x: Floats, n: int, slot: bool, largest: Float) -> None:
     """Added to the slopes of a register; of a slot only what is a number (at the edge of a domain slopes are infinite)."""
-    d = slopes[to]
-    if to >= slots:
+    if not slot:
         accumulated(d, x, n)
         return
     for j in range(n):
         t = x[j]
-        d[j] = d[j] + (t if abs(t) <= largest else zero)
+        d[j] = d[j] + (t if abs(t) <= largest else largest - largest)
 
 
-@inner
-def _shared(d: Array, g: Array, work: Array, slopes: Array, spare: Array, operands: Array, first: int, last: int, n: int) -> None:
+@loop
+def _shared(d: Floats, g: Floats, at: Ints, slopes: Floats, width: int, spare: Floats, operands: Ints, count: int, n: int) -> None:
     """To the registers that are the least or greatest, evenly."""
-    one = g.dtype.type(1)
-    filled(spare, one - one, n)
-    for i in range(first, last):
-        x = work[operands[i]]
+    if count == 2:
+        x, y, to_x, to_y = (
+            floats_at(at[operands[0]]),
+            floats_at(at[operands[1]]),
+            slopes[operands[0] * width :],
+            slopes[operands[1] * width :],
+        )
         for j in range(n):
-            spare[j] = spare[j] + (one if x[j] == d[j] else one - one)
+            u, v, t = x[j], y[j], g[j]
+            t = t * 0.5 if u == v else t
+            spare[j] = t if v == d[j] else 0.0
+            to_x[j] = to_x[j] + (t if u == d[j] else 0.0)
+        accumulated(to_y, spare, n)
+        return
+    filled(spare, 0.0, n)
+    for i in range(count):
+        x = floats_at(at[operands[i]])
+        for j in range(n):
+            spare[j] = spare[j] + (1.0 if x[j] == d[j] else 0.0)
     for j in range(n):
-        spare[j] = g[j] / (spare[j] if spare[j] > one else one)
-    for i in range(first, last):
-        x, to = work[operands[i]], slopes[operands[i]]
+        t = spare[j]
+        spare[j] = g[j] / (t if t > 1.0 else 1.0)
+    for i in range(count):
+        x, to = floats_at(at[operands[i]]), slopes[operands[i] * width :]
         for j in range(n):
-            to[j] = to[j] + (spare[j] if x[j] == d[j] else one - one)
+            t = spare[j]
+            to[j] = to[j] + (t if x[j] == d[j] else 0.0)
 
 
-@inner
+@loop
 def _unslid(
-    g: Array, x: Array, to: Array, steps: int, length: int, first: int, last: int, beyond: Any, zero: Any, lowest: bool, flags: int,
-    queue: Array,
+    frame: Ints, batch: Ints, g: Floats, x: Floats, to: Floats, n: int, first_trace: int, window: Ints, beyond: Float, lowest: bool,
+    flags: int, levels: Floats,
 ) -> None:  # fmt: skip
     """To the first of the best values of each step's window; nothing where what lies beyond the trace is better.
 
-    The candidates of a window stand in a queue whose end is the best: each value enters and leaves it once.
+    The blocks of `forward.slid` are kept, one level after the other; what a block is given goes to the half that it comes from.
     """
-    some = False
-    for j in range(steps):
-        some |= g[j] != zero
-    if not some or last < first:
+    steps, first, last, room = frame[STEPS], window[0], window[frame[ROWS]], 2 * frame[WIDTH] + 1
+    if last < first or not some(g, n):
         return
-    past = flags & PAST != 0
-    head, tail = 0, 0  # the queue is queue[head:tail]
-    entered = 0
-    for k in range(steps):
-        t = k if past else steps - 1 - k
-        newest = t - first if past else t + first
-        oldest = t - last if past else t + last
-        # all that the window has come to hold since the last step, in the order in which windows meet them
-        if k == 0 and not past:
-            entered = steps + last
-        while entered <= newest if past else entered > newest:
-            at = entered if past else entered - 1
-            entered += 1 if past else -1
-            if at < 0 or at >= length:
-                continue
-            v = x[at]
-            while tail > head:
-                w = x[queue[tail - 1]]
-                worse = (w > v if lowest else w < v) if past else (w >= v if lowest else w <= v)
-                if not worse:
-                    break
-                tail -= 1
-            queue[tail] = at
-            tail += 1
-        while tail > head and (queue[head] < oldest if past else queue[head] > oldest):
-            head += 1
-        if g[t] == zero or tail == head:
-            continue
-        best = x[queue[head]]
-        reaches = oldest < 0 if past else oldest >= length
-        if reaches and (beyond < best if lowest else beyond > best):
-            continue
-        to[queue[head]] += g[t]
+    stride, width = steps + last, last - first + 1
+    before, start = (last if flags & PAST else 0), (0 if flags & PAST else first)
+    spread_out(batch, levels, x, n, steps, first_trace, stride, before, beyond)
+    size, m, depth = 1, n // steps * stride, 0
+    while 2 * size <= width:
+        m -= size
+        level = levels[depth * room :]
+        if lowest:
+            least(level[room:], level, level[size:], m)
+        else:
+            most(level[room:], level, level[size:], m)
+        depth += 1
+        size *= 2
+    level, given, spare = levels[depth * room :], levels[(depth + 1) * room :], levels[(depth + 2) * room :]
+    filled(given, 0.0, m)
+    for k in range(n // steps):
+        at, far, own = k * stride + start, k * stride + start + width - size, g[k * steps :]
+        first_of(given[at:], own, level[at:], level[far:], steps, lowest)
+        if size < width:
+            second_of(given[far:], own, level[at:], level[far:], steps, lowest)
+    while depth > 0:
+        depth -= 1
+        size = size // 2
+        m += size
+        _halved(spare, given, levels[depth * room :], size, m, lowest)
+        given, spare = spare, given
+    for k in range(n // steps):
+        accumulated(to[k * steps :], given[k * stride + before :], length_of(batch, first_trace + k, steps))
 
 
-@inner
+@loop
+def _halved(d: Floats, g: Floats, x: Floats, size: int, m: int, lowest: bool) -> None:
+    """What m blocks are given by the m - size pairs (a block and that `size` places on) to which g is given."""
+    pairs = m - size
+    first_of(d, g, x, x[size:], min(size, pairs), lowest)
+    for j in range(pairs, size):
+        d[j] = 0.0
+    if pairs > size:
+        both_of(d[size:], g[size:], g, x[size:], x, x[2 * size :], pairs - size, lowest)
+    begin = max(size, pairs)
+    filled(d[begin:], 0.0, m - begin)
+    second_of(d[begin:], g[begin - size :], x[begin - size :], x[begin:], m - begin, lowest)
+
+
+@loop
 def _unscanned(
-    d: Array, g: Array, x: Array, y: Array, to_x: Array, to_y: Array, length: int, beyond: Any, zero: Any, until: bool, flags: int
+    d: Floats, g: Floats, x: Floats, y: Floats, to_x: Floats, to_y: Floats, length: int, beyond: Float, zero: Float, until: bool, flags: int
 ) -> None:
     """Along the steps of `_scanned` from its end to its beginning."""
     carried = zero

@@ -48,12 +48,12 @@ def sums_projected(
     if own.logits:
         point = torch.where(own.logit, torch.sigmoid(point), point)
     with torch.no_grad():
-        lower, upper = ((end.T - own.shift).expand(len(point), -1) for end in (low, high))
+        lower, upper = (end.T - own.shift for end in (low, high))
         if len(own.bounded):
-            lower, upper = (torch.cat(parts, 1) for parts in zip((lower, upper), _single(own, bounds), strict=True))
-        value, size = product(own.rows, point), product(own.sizes, point.abs())
-        lower, upper = _tightened(lower, upper, size)
-        over = torch.maximum(value - upper, lower - value).amax(1)
+            lower, upper = (
+                torch.cat([part.expand(len(point), -1), more], 1) for part, more in zip((lower, upper), _single(own, bounds), strict=True)
+            )
+        lower, upper, over = _tightened(lower, upper, product(own.rows, point), product(own.sizes, point.abs()))
         outside = ((over > 0) & (point.abs().amax(1) < math.inf)).nonzero().squeeze(1)
     if not len(outside):
         return moved
@@ -77,9 +77,21 @@ def _single(own: System, bounds: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]
     return torch.where(chance, least.clamp(0, 1), least), torch.where(chance, most.clamp(0, 1), most)
 
 
-def _tightened(lower: Tensor, upper: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
-    """Ends a few units in the last place inside the given ones, so that the answers, rounded, still lie within; never past each other."""
+def _tightened(lower: Tensor, upper: Tensor, value: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Ends a few units in the last place inside the given ones, so that the answers, rounded, still lie within; never past each other.
+
+    Returns:
+        lower and upper ends [B, m], and by how much the worst of a point's values lies beyond them, [B].
+    """
     eps = max(4 * torch.finfo(size.dtype).eps, 64 * torch.finfo(torch.float64).eps)
+    if value.device.type == "cpu" and not torch._C._are_functorch_transforms_active():
+        from fedkg.projection.polytope_ends import tightened
+
+        low, high, over = torch.empty_like(value), torch.empty_like(value), value.new_empty(len(value))
+        given = (part.contiguous().numpy() for part in (value, size, lower.to(value.dtype), upper.to(value.dtype)))
+        tightened(*given, eps, low.numpy(), high.numpy(), over.numpy())
+        return low, high, over
     room = (upper - lower).clamp(min=0) / 4
     steps = [torch.minimum(eps * (1 + end.nan_to_num(posinf=0, neginf=0).abs() + size), room) for end in (lower, upper)]
-    return lower + steps[0], upper - steps[1]
+    low, high = lower + steps[0], upper - steps[1]
+    return low, high, torch.maximum(value - high, low - value).amax(1)

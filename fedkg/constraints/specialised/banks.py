@@ -1,6 +1,7 @@
 """The banks of a module on fixed inputs: which rows are counted by thresholds, and the others evaluated as they are.
 
-Letters: P samples (rows, or steps of windows), K clients, R constraints of the pack, r rows of a bank, N' output numbers read per sample.
+Letters: P samples (rows, or steps of windows), S places of them in the order of the bits, K clients, V runs of a model, H outputs, R
+constraints of the pack, r rows of a bank, N' output numbers read per sample, C of them and of those computed from them.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class SpecialBanks:
 
     Args:
         of: the batch, with answers of 0.
+        outputs: int64 [N'], which of a model's V * H outputs each output number is.
     """
 
-    def __init__(self, of: Evaluated) -> None:
-        self.of = of
+    def __init__(self, of: Evaluated, outputs: Tensor) -> None:
+        self.of, self._outputs = of, outputs
+        self._known = ~torch.isnan(of.outputs)
         self.folded = tuple(fold(bank, of) for bank in of.banks)
         self._first = [0]
         for bank in of.banks:
@@ -44,7 +47,8 @@ class SpecialBanks:
         targets: list[Target] = []
         self._evaluated = [not self._expressed(folded, first, targets) for folded, first in zip(self.folded, self._first, strict=False)]
         shape = (of.shape[0], self._steps)
-        self._counter = Counter(targets, shape, of.inputs.dtype) if targets and of.batch else None
+        self._counter = Counter(targets, shape, of.inputs.dtype, self._constant) if targets and of.batch else None
+        self._cores = [] if self._counter is None else [(one, self._counter.laid(one.folded.numbers)) for one in self._derived]
 
     @property
     def expressed(self) -> Tensor:
@@ -67,26 +71,24 @@ class SpecialBanks:
             offset += folded.numbers.shape[0]
         return tuple(banks), torch.cat(numbers)
 
-    def counts(self, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Violated and fired samples (or windows) of each constraint, int64 [K, R] each, for output numbers [N', K, P].
+    def counts(self, answers: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Violated and fired samples (or windows) of each constraint, int64 [K, R] each, for answers [K, V, P, H] in the rules' units.
 
         Args:
             broken: bool [K, P], where what is unknown counts as violated; None: nowhere.
         """
-        clients = outputs.shape[1]
-        counts = self._constant[:, None].repeat(1, clients)
-        if self._counter is not None:
-            known = torch.nan_to_num(outputs)
-            self._counter.count(torch.cat([known, *(torch.nan_to_num(one.values(known)) for one in self._derived)]), counts)
+        clients = answers.shape[0]
+        counts, covered = self._counted(answers)
         violated, fired = counts[: self.rows].T, counts[self.rows :].T
-        covered = self._covered(outputs)
         uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=1)))[:, 0]
         everyone = torch.arange(clients, device=covered.device)
+        outputs: Tensor | None = None
         for folded, first, plain in zip(self.folded, self._first, self._evaluated, strict=False):
             chosen = everyone if plain else uncovered
             rows = slice(first, first + folded.bank.rows)
             if self.of.asleep(folded.bank) or not folded.bank.rows or not chosen.shape[0]:
                 continue
+            outputs = self._numbers(answers) if outputs is None else outputs
             step = max(1, REPEATED // max(1, (folded.numbers.shape[0] + outputs.shape[0]) * self.of.batch))
             for part in torch.split(chosen, step):
                 judged = self._judged(folded, outputs[:, part], None if broken is None else broken[part])
@@ -99,7 +101,7 @@ class SpecialBanks:
 
     def _expressed(self, folded: Folded, first: int, targets: list[Target]) -> bool:
         """Whether a bank is counted by thresholds; if so, they are added to the `targets`, and what is the same for all is counted."""
-        bank, of, known = folded.bank, self.of, ~torch.isnan(self.of.outputs)
+        bank, of, known = folded.bank, self.of, self._known
         if bank.temporal or not bank.rows:
             return False
         sets = Sets(folded, known, known.shape[0] + sum(int(one.rows.shape[0]) for one in self._derived))
@@ -124,10 +126,35 @@ class SpecialBanks:
             targets.append(Target(joined(varying, every=True), fixed.mask, place))
         return True
 
-    def _covered(self, outputs: Tensor) -> Tensor:
-        """The clients whose answers are all known, where they can be, and within what the thresholds are for: bool [K]."""
-        largest = outputs.masked_fill(torch.isnan(self.of.outputs)[:, None], 0).abs_().transpose(1, 2).flatten(0, 1)
-        return (largest.amax(dim=0) if largest.shape[0] else largest.sum(dim=0)) <= self._limit
+    def _numbers(self, answers: Tensor) -> Tensor:
+        """The output numbers of answers [K, V, P, H], NaN where unknown: [N', K, P]."""
+        numbers = answers.permute(1, 3, 0, 2).flatten(0, 1).index_select(0, self._outputs)
+        return torch.where(torch.isfinite(numbers) & self._known[:, None], numbers, torch.nan)
+
+    def _counted(self, answers: Tensor) -> tuple[Tensor, Tensor]:
+        """What thresholds count, int64 [2 R, K]; and the clients for whom it is right, bool [K].
+
+        Their answers are all known, where they can be, and within what the thresholds are for.
+        """
+        clients, count = answers.shape[0], self._outputs.shape[0]
+        if self._counter is None:
+            return self._constant[:, None].repeat(1, clients), answers.new_ones(clients, dtype=torch.bool)
+        limit = min(self._limit, torch.finfo(answers.dtype).max)
+        if self._counter.programs is None:
+            numbers = self._numbers(answers)
+            covered = ((numbers.abs() <= limit) | ~self._known[:, None]).transpose(1, 2).flatten(0, 1).all(dim=0)
+            values = torch.nan_to_num(numbers)
+            values = torch.cat([values, *(torch.nan_to_num(one.values(values, own)) for one, own in self._cores)])
+            return self._counter.count(values), covered
+        from fedkg.constraints.specialised import words
+
+        values = answers.new_empty((count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places))
+        known = words.lay_out(answers.contiguous().numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
+        at = count
+        for one, own in self._cores:
+            values[at : at + one.rows.shape[0]] = one.values(values[:count], own)
+            at += one.rows.shape[0]
+        return self._counter.count(values), torch.from_numpy(known)
 
     def _judged(self, folded: Folded, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
         """Violated and fired of a bank evaluated for some clients, int64 [k, r] each; outputs [N', k, P]."""

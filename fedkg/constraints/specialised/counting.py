@@ -31,32 +31,46 @@ class Counter:
     Args:
         targets: at least one. shape: B and T, at least one each; a window counts where some step of it does.
         dtype: of the cores.
+        constant: int64 [G], the counts at places that no target has.
 
     Attributes:
         programs: the words of bits, on a CPU.
     """
 
-    def __init__(self, targets: list[Target], shape: tuple[int, int], dtype: torch.dtype) -> None:
-        self._targets, self._shape = targets, shape
+    def __init__(self, targets: list[Target], shape: tuple[int, int], dtype: torch.dtype, constant: Tensor) -> None:
+        self._targets, self._shape, self._constant = targets, shape, constant
         self.programs: Programs | None = None
         if all(target.mask.device.type == "cpu" for target in targets):
             writer = Writer(shape)
             for target in targets:
                 writer.add(*target)
-            self.programs, self._targets = writer.programs(torch.empty(0, dtype=dtype).numpy().dtype), []
+            self.programs, self._targets = writer.programs(torch.empty(0, dtype=dtype).numpy().dtype, constant.shape[0]), []
 
-    def count(self, values: Tensor, counts: Tensor) -> None:
-        """Put how many samples (or windows) of each client are in each set into `counts`, int64 [G, K].
+    @property
+    def places(self) -> int:
+        """S, or P without words of bits."""
+        return laid(torch.empty(self._shape[0] * self._shape[1]), self._shape).shape[0]
+
+    def laid(self, values: Tensor) -> Tensor:
+        """Values [..., P] in the order of the samples that `count` asks for."""
+        return values if self.programs is None else laid(values, self._shape)
+
+    def count(self, values: Tensor) -> Tensor:
+        """How many samples (or windows) of each client are in each set, int64 [G, K].
 
         Args:
-            values: of each core, all known, [C, K, P].
+            values: of each core, all known, [C, K, P], `laid`.
         """
-        if self.programs is not None:
-            from fedkg.constraints.specialised import words
+        if self.programs is None:
+            counts = self._constant[:, None].repeat(1, values.shape[1])
+            for target in self._targets:
+                counts[target.place] = counted(target, values, self._shape)
+            return counts
+        from fedkg.constraints.specialised import words
 
-            words.count(self.programs, laid(values, self._shape).numpy(), counts.numpy())
-        for target in self._targets:
-            counts[target.place] = counted(target, values, self._shape)
+        counts = self._constant.new_empty((self._constant.shape[0], values.shape[1]))
+        words.count(self.programs, values.numpy(), self._constant.numpy(), counts.numpy())
+        return counts
 
 
 def counted(target: Target, values: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -9,6 +9,7 @@ Letters: R rows, P samples: B windows (or rows) of T steps each; L words: T time
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -37,9 +38,11 @@ class Programs:
     Attributes:
         code: [., 2], instructions and operands. starts: where those of each set begin. depth: of the stack, at most.
         rows: [., 2], the mask of each row, and where its count stands in the result. firsts: where those of each set begin.
-        reaches: [., 4], of each threshold the core, where in `levels` it begins, how many numbers it has there (1, or one for each bit),
-            and the mask of the samples on which those are in the set that stay below.
+        reaches: [., 5], of each threshold the core, where in `levels` it begins, how many numbers it has there (1, or one for each bit),
+            the mask of the samples on which those are in the set that stay below, and its place among the `kept` thresholds that several
+            sets ask for (-1: one alone).
         levels: in the type of the cores. masks: [., L]. steps: T.
+        fixed: places of the result that no row has.
     """
 
     code: Ints
@@ -51,6 +54,8 @@ class Programs:
     levels: NDArray[Any]
     masks: Ints
     steps: int
+    kept: int
+    fixed: Ints
 
 
 class Writer:
@@ -71,20 +76,25 @@ class Writer:
             program = tuple((instruction, operands[i]) for instruction, operands in columns)
             self._rows.setdefault(program, []).append(row)
 
-    def programs(self, dtype: np.dtype[Any]) -> Programs:
-        """All that was added; the cores are numbers of this type."""
+    def programs(self, dtype: np.dtype[Any], results: int) -> Programs:
+        """All that was added; the cores are numbers of this type, the result has so many places."""
         reaches = list(self._reaches)
         sets = sorted(self._rows.items(), key=lambda one: reaches[one[0][0][1]][0])  # those that read one core together, while it is near
+        uses = Counter(operand for program, _ in sets for instruction, operand in program if instruction == REACH)
+        kept = {reach: place for place, reach in enumerate(reach for reach, count in uses.items() if count > 1)}
+        rows = _table([row for _, rows in sets for row in rows], 2)
         return Programs(
             code=_table([instruction for program, _ in sets for instruction in program], 2),
             starts=_starts(program for program, _ in sets),
             depth=max(sum(instruction == REACH for instruction, _ in program) for program, _ in sets),
-            rows=_table([row for _, rows in sets for row in rows], 2),
+            rows=rows,
             firsts=_starts(rows for _, rows in sets),
-            reaches=_table(reaches, 4),
+            reaches=_table([(*reach, kept.get(i, -1)) for i, reach in enumerate(reaches)], 5),
             levels=np.frombuffer(bytearray().join(self._levels), dtype=dtype),
             masks=np.frombuffer(bytearray().join(self._masks), dtype=np.int64).reshape(len(self._masks), -1),
             steps=self._shape[1],
+            kept=len(kept),
+            fixed=np.setdiff1d(np.arange(results), rows[:, 1]),
         )
 
     def _listed(self, clients: Clients) -> list[tuple[int, list[int]]]:

@@ -8,7 +8,7 @@ Letters: R rows of a bank, P samples (rows, or steps of windows), U distinct pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -38,18 +38,24 @@ class Derived:
     node: Term | Compare | ClassIn
     rows: Tensor
 
-    def values(self, outputs: Tensor) -> Tensor:
-        """[U, K, P] of outputs [N', K, P]."""
+    def values(self, outputs: Tensor, numbers: Tensor) -> Tensor:
+        """[U, K, P] of outputs [N', K, P] and the `numbers` [N, P] of the folded bank, or of both in another order of the samples.
+
+        They are finite where the outputs are within the bank's limit and all numbers are known.
+        """
         bank, used = self.folded.bank, used_slots(self.node) if isinstance(self.node, Compare | ClassIn) else _slots(self.node)
-        numbers = ((bank.inputs, bank.input_index, self.folded.numbers[:, None]), (bank.outputs, bank.output_index, outputs))
+        given = ((bank.inputs, bank.input_index, numbers[:, None]), (bank.outputs, bank.output_index, outputs))
         slots = {
             slot: whole.index_select(0, index[self.rows]).expand(-1, *outputs.shape[1:]).flatten(1)
-            for names, where, whole in numbers
+            for names, where, whole in given
             for slot, index in zip(names, where, strict=True)
             if slot in used
         }
         reading = Reading(slots=slots, params=bank.params[:, self.rows].to(outputs.dtype), careful=False)
-        value = evaluate(self.node, reading) if isinstance(self.node, Compare | ClassIn) else evaluate_term(self.node, reading)
+        if isinstance(self.node, Compare | ClassIn):
+            value = evaluate(self.node, reading)
+        else:
+            value = evaluate_term(self.node, reading, guarded=False)
         return value.expand(self.rows.shape[0], -1).view(-1, *outputs.shape[1:])
 
 
@@ -102,10 +108,10 @@ class Sets:
         core, side = _replaced(getattr(atom, sides[0]), place)
         rest = atom.model_copy(update={sides[0]: side})
         ids = self._core(core, rest)
-        used = [bank.inputs.index(slot) for slot in used_slots(rest) if slot in bank.inputs]
-        numbers = self._folded.numbers[bank.input_index[used].flatten()]
-        if ids is None or not bool((torch.nan_to_num(numbers, nan=0.0).abs() <= self._limit).all()):
+        used = [slot for slot in used_slots(rest) if slot in bank.inputs]
+        if ids is None or not self._plain(used):
             return None
+        numbers = self._folded.numbers
         width = self._known.shape[1] if used else 1
         bound = largest(Compare(op="le", left=core, right=core, scale=atom.scale), self._limit, _bounds(self._folded))
         parts = []
@@ -140,6 +146,8 @@ class Sets:
         if isinstance(core, Slot):
             return bank.output_index[bank.outputs.index(core.index)]
         used = used_slots(core) if isinstance(core, Compare | ClassIn) else _slots(core)
+        if not self._plain(used):
+            return None
         key = torch.cat(
             [
                 bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]].double(),
@@ -155,6 +163,12 @@ class Sets:
         self.derived.append(Derived(folded=self._folded, node=core, rows=rows))
         ids: Tensor = member + self._first + before
         return ids
+
+    def _plain(self, slots: Collection[int]) -> bool:
+        """Whether the inputs in some slots, as far as they are known, are so small that nothing computed from them can overflow."""
+        bank = self._folded.bank
+        numbers = self._folded.numbers[bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in slots]].flatten()]
+        return bool((torch.nan_to_num(numbers, nan=0.0).abs() <= self._limit).all())
 
     def _verdict(self, atom: Compare, place: int, rows: slice, positive: bool, satisfied: bool) -> Callable[[Tensor], Tensor]:
         """Whether rows of the bank are satisfied (or violated), bool, for values of the core in slot `place`."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedkg.constraints.binding.answers import shaped
 from fedkg.constraints.binding.batch import Batch
-from fedkg.constraints.binding.numbers import computing_dtype, output_numbers
+from fedkg.constraints.binding.numbers import computing_dtype, in_units, output_numbers
 from fedkg.constraints.binding.views import model_inputs
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.specialised.banks import SpecialBanks
@@ -105,16 +105,12 @@ class Specialised:
 
     def _counted(self, special: SpecialBanks, answers: Tensor, unanswered: str) -> tuple[Tensor, Tensor]:
         """Of answers [k, V, P, H]."""
-        clients, runs, samples, entries = answers.shape
-        has = {view: known.repeat(clients) for view, known in self._batch.has.items()}
-        laid = answers.transpose(0, 1).reshape(runs, clients * samples, entries)
-        outputs = output_numbers(self._module.plan, self._module.wires, laid, has, special.of.inputs.dtype)
         broken = ~torch.isfinite(answers).all(dim=3).all(dim=1) if unanswered == "violated" else None
-        return special.counts(outputs.reshape(outputs.shape[0], clients, samples), broken)
+        return special.counts(in_units(self._module.plan, self._module.wires, answers, special.of.inputs.dtype), broken)
 
     def _special(self, dtype: torch.dtype) -> SpecialBanks:
         if dtype not in self._banks:
             module = self._module
             nothing = self._batch.x.new_zeros((len(module.plan.runs), self._batch.x.shape[0], len(module.plan.y)))
-            self._banks[dtype] = SpecialBanks(module.evaluated(self._batch, nothing, dtype))
+            self._banks[dtype] = SpecialBanks(module.evaluated(self._batch, nothing, dtype), module.wires["output_row"])
         return self._banks[dtype]

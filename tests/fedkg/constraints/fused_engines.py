@@ -58,8 +58,8 @@ def agree(module: ConstraintModule, x: Tensor, y: Tensor, *, ties: bool = False,
 
     Args:
         rounded: values agree to rounding alone: square roots in float32, which torch does not round correctly.
-        ties: whether values may tie. Of these the loops may pick another in an until; and the engine takes for equal what a strict step
-            sets apart. Then gradients of robustness are not compared, nor those of an until's penalty, nor those of
+        ties: whether values may tie. Of these the loops may pick another in an until; and the engine shares between what is nearer
+            than 1e-30, strict steps included. Then gradients of robustness are not compared, nor those of an until's penalty, nor those of
             barriers, which have one where nothing is missing by nothing.
     """
     until = any(isinstance(part, Until) for bank in module.pack.banks for part in subformulas(bank.skeleton))

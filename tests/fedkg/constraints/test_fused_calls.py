@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +20,7 @@ from torch import Tensor
 from fedkg.constraints import ConstraintModule, evaluated
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused import batch as fused_batch
+from fedkg.errors import LayoutError
 from fedkg.pack import And, Bank, Formula, Implies, Or, Product, Sum
 
 GUARDED = Implies(antecedent=le(DATA, LIMIT), consequent=le(Product(args=(OUT, OTHER)), LIMIT))
@@ -103,6 +107,43 @@ def test_parts_of_a_batch_that_weigh_unequally(name: str) -> None:
     assert (found[0][0] > 0).all()
 
 
+@pytest.mark.parametrize("name", ["guarded", "always", "until"])
+@pytest.mark.parametrize("sizes", [(2, 21), (6, 7)])
+def test_parts_of_a_batch_whose_traces_are_anywhere(name: str, sizes: tuple[int, int]) -> None:
+    """Places stand by trace then, not by part."""
+    pack = pack_of([rules(FORMULAS[name])])
+    contract = pack.manifest.contract.model_copy(update={"trace": "Type"})
+    module = ConstraintModule(replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract})), x=X, y=Y)
+    x, y = (part.flatten(0, 1) for part in data(6))
+    x[:, CATEGORY] = (torch.arange(42) % 2 + 1) * (torch.arange(42) > 20)
+    found = []
+    for loops in (True, False):
+        with computed_by(loops):
+            answers = y.clone().requires_grad_()
+            apart = module(x, answers, previous="above").penalty_apart(torch.ones(sizes, dtype=torch.float64))
+            found.append((apart.detach(), *torch.autograd.grad(apart[0], answers)))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-14)
+    agree(module, x, y, previous="above")
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 7), (3, 3, 7), (42,)])
+def test_parts_that_are_not_the_batch(shape: tuple[int, ...]) -> None:
+    with pytest.raises(LayoutError, match="42 numbers"):
+        module_of("always")(*data(6)).penalty_apart(torch.ones(shape))
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_numbers_changed_before_the_gradient_are_an_error(name: str) -> None:
+    """As in torch: the loops read them again."""
+    x, y = data()
+    with computed_by(True):
+        report = module_of(name)(x, y.requires_grad_())
+        total = report.robustness.nan_to_num().sum()
+        report._of.outputs.detach().add_(1.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            total.backward()
+
+
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("form", ["squared", "log_barrier"])
 def test_penalties_apart_are_differentiated_twice(name: str, form: str) -> None:
@@ -167,6 +208,21 @@ def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> 
     count = evaluated.SMALL // (6 * 7) + 1
     module_of("guarded")(*data(count)).robustness  # noqa: B018
     assert any(called)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_a_copy_does_not_read_where_the_other_stood(copied: Callable[[ConstraintModule], ConstraintModule]) -> None:
+    """Loops are told of numbers by addresses: a copy tells its own."""
+    x, y = data()
+    with computed_by(True):
+        module = module_of("always")
+        expected = module(x, y).penalty
+        other = copied(module)
+        for bank in module.banks:
+            for fused in bank.kept.values():
+                fused.numbers[:], fused.index[:] = np.nan, 0
+        assert torch.equal(other(x, y).penalty, expected)
+        assert expected > 0
 
 
 def test_nothing_to_do_is_no_error() -> None:

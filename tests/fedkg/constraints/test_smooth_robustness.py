@@ -155,7 +155,7 @@ def test_by_hand_in_source_units(scale: float) -> None:
 @pytest.mark.parametrize("semantics", ["smooth", "sound"])
 @pytest.mark.parametrize("answer", [-7e32, 7e32])
 def test_a_margin_beyond_all_measure_is_still_a_number(semantics: str, answer: float) -> None:
-    pack, y = two_limits(1.0)
+    pack, _ = two_limits(1.0)
     for skeleton in (le(OUT, LIMIT), pack.banks[0].skeleton, over("always", le(OUT, LIMIT))):
         module = module_of(single(skeleton, low=0, high=0, end="clip"))
         answers = torch.full((1, 2, 5), answer, dtype=torch.float32)

@@ -158,6 +158,19 @@ def test_rows_that_share_a_limit() -> None:
     check(special, [module(x, one) for one in y], y)
 
 
+@pytest.mark.parametrize(("largest", "expressed"), [(8.0, True), (1e38, False)])
+def test_inputs_so_large_that_what_is_computed_from_them_overflows(largest: float, expressed: bool) -> None:
+    core = Sum(args=(Product(args=(Slot(index=0), Slot(index=3, role="output"))), Slot(index=4, role="output")))
+    skeleton = Compare(op="le", left=Param(index=0), right=core, scale=5)
+    module = ConstraintModule(pack_of([bank_of(skeleton, [0.5, 0.0, 0.0, 0.0, 0.0, 1.0], [0, 1, 2, 4, 5], rows=6)]), x=X, y=Y)
+    x = torch.zeros(3, 4)
+    x[:, 0] = torch.tensor([1.0, torch.nan, largest])
+    y = torch.full((2, 3, 5), 300.0)
+    special = module.specialise(x)
+    assert special.expressed.all() == expressed
+    check(special, [module(x, one) for one in y], y)
+
+
 LIMITS = Implies(
     antecedent=Compare(op="le", left=Param(index=0), right=Slot(index=0), scale=5),
     consequent=And(

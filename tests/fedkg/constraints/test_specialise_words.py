@@ -54,18 +54,19 @@ def test_words_count_what_the_sets_say(data: st.DataObject, windows: int, steps:
         targets += [Target(one, mask, torch.arange(results, results + rows)), Target(one, ~mask, torch.arange(rows) + results + rows)]
         results += 2 * rows
     values = drawn(LEVELS[1:], (CORES, clients, samples), dice).to(dtype)
-    counts = torch.full((results, clients), -1)
-    Counter(targets, (windows, steps), dtype).count(values, counts)
-    assert torch.equal(counts, torch.cat([counted(target, values, (windows, steps)) for target in targets]))
+    constant = torch.arange(results + 3)  # three places are of no target
+    counter = Counter(targets, (windows, steps), dtype, constant)
+    own = torch.cat([counted(target, values, (windows, steps)) for target in targets])
+    assert torch.equal(counter.count(counter.laid(values)), torch.cat([own, constant[results:, None].repeat(1, clients)]))
 
 
 def test_rows_on_one_set_share_its_program() -> None:
     reach = Reach(
         core=torch.zeros(3, dtype=torch.int64), threshold=torch.tensor([[1.0], [1.0], [2.0]]), above=torch.ones(3, 1, dtype=torch.bool)
     )
-    counter = Counter([Target(reach, torch.ones(3, 4, dtype=torch.bool), torch.arange(3))], (4, 1), torch.float32)
+    constant = torch.zeros(3, dtype=torch.int64)
+    counter = Counter([Target(reach, torch.ones(3, 4, dtype=torch.bool), torch.arange(3))], (4, 1), torch.float32, constant)
     assert counter.programs is not None
     assert len(counter.programs.starts) - 1 == 2
-    counts = torch.zeros((3, 2), dtype=torch.int64)
-    counter.count(torch.tensor([[[0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]]]), counts)
+    counts = counter.count(counter.laid(torch.tensor([[[0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]]])))
     assert counts.tolist() == [[3, 4], [3, 4], [2, 0]]

@@ -1,0 +1,139 @@
+"""Libraries of compiled functions: compiled when first called, kept on disk, called by address."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, cast
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from fedkg.native.translation import kinds, translated
+
+UNUSED = 30 * 24 * 60 * 60
+"""Seconds after which a library that no program has loaded since is thrown away."""
+
+ARGUMENTS: dict[str, Any] = {"int": ctypes.c_int64, "Double": ctypes.c_double}
+"""How numbers are given from outside; what stands in memory is given by its address."""
+
+_LOG = logging.getLogger("fedkg")
+_SETTING = Lock()
+
+
+class Library:
+    """Functions in one precision.
+
+    Args:
+        entries: what is called from outside, in modules of one package; a change of any source of the package compiles them anew.
+        single: in float32 rather than float64.
+
+    Raises:
+        NotCompiled: where a function is not in the language.
+    """
+
+    def __init__(self, entries: Sequence[Callable[..., Any]], *, single: bool) -> None:
+        name = entries[0].__module__.rpartition(".")[0]
+        with _SETTING:
+            machine = _machine()
+            code = _kept(entries, single, name, machine)
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+        for entry in entries:
+            setattr(self, entry.__name__, self._called(entry))
+
+    def _called(self, entry: Callable[..., Any]) -> Callable[..., None]:
+        given, _ = kinds(entry)
+        prototype = ctypes.CFUNCTYPE(None, *(ARGUMENTS.get(kind, ctypes.c_void_p) for kind in given))
+        address = self._engine.get_function_address(entry.__name__)
+        assert address, entry.__name__
+        function: Any = prototype(address)
+        function.engine = self._engine  # which must not go before it
+        return cast("Callable[..., None]", function)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        raise AttributeError(name)
+
+
+@cache
+def _triple() -> str:
+    """What is compiled for; on Windows in the one format that can be loaded there."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    triple: str = llvm.get_process_triple()
+    return f"{triple}-elf" if sys.platform == "win32" else triple
+
+
+def _machine() -> Any:
+    target = llvm.Target.from_triple(_triple())
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, codemodel="jitdefault", jit=True)
+
+
+def _kept(entries: Sequence[Callable[..., Any]], single: bool, name: str, machine: Any) -> bytes:
+    """The machine code, from disk where it is there."""
+    place = _place(entries, single)
+    with suppress(OSError):
+        if place is not None:
+            found = place.read_bytes()
+            if hashlib.sha256(found[32:]).digest() == found[:32]:
+                with suppress(OSError):  # it may belong to somebody else
+                    os.utime(place)
+                return found[32:]
+    _LOG.info("compiling the loops of %s for this machine, which takes a few seconds once", name)
+    code = _compiled(translated(entries, single), machine)
+    if place is not None:
+        _keep(place, hashlib.sha256(code).digest() + code)
+    return code
+
+
+def _compiled(text: str, machine: Any) -> bytes:
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = _triple(), str(machine.target_data)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization, options.loop_unrolling = True, False  # vectors are interleaved already: twice the code gains nothing
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def _place(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
+    """Where the machine code is kept: in `$XDG_CACHE_HOME/fedkg/native` (by default `~/.cache`), named by all that decides it."""
+    names = [entry.__qualname__ for entry in entries]
+    state = hashlib.sha256(repr((llvmlite.__version__, sys.version, _triple(), llvm.get_host_cpu_name(), single, names)).encode())
+    state.update(llvm.get_host_cpu_features().flatten().encode())
+    folders = {Path(entry.__code__.co_filename).resolve().parent for entry in entries} | {Path(__file__).parent}
+    try:
+        for source in sorted(path for folder in folders for path in folder.glob("*.py")):
+            text = source.read_bytes()
+            state.update(f"{source} {len(text)} ".encode("utf-8", "surrogatepass") + text)
+        base = os.environ.get("XDG_CACHE_HOME")
+        folder = (Path(base) if base else Path.home() / ".cache") / "fedkg" / "native"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder / f"{state.hexdigest()[:32]}.o"
+
+
+def _keep(place: Path, code: bytes) -> None:
+    """Write it as a whole, and throw away what has not been used for long; where that is not possible it is compiled in each process."""
+    with suppress(OSError):
+        with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
+            file.write(code)
+        Path(file.name).replace(place)
+        for other in place.parent.iterdir():
+            if time.time() - other.stat().st_mtime > UNUSED:
+                other.unlink(missing_ok=True)

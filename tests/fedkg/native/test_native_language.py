@@ -1,0 +1,232 @@
+"""Compiled functions do what they do as Python; what the language has not is refused with the function and the line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import native_loops as loops
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkg.native import translation
+from fedkg.native.language import Bools, Float, Floats, Ints, loop, to_float
+from fedkg.native.library import Library
+from fedkg.native.translation import translated
+from fedkg.native.values import NotCompiled
+
+ENTRIES = (loops.branches, loops.repeated, loops.searched, loops.computed, loops.found, loops.marked)
+PRECISIONS = {np.float32: True, np.float64: False}
+
+
+@pytest.fixture(scope="module")
+def libraries() -> dict[Any, Library]:
+    return {dtype: Library(ENTRIES, single=single) for dtype, single in PRECISIONS.items()}
+
+
+@cache
+def library_of_bools() -> Library:
+    return Library([of_bools], single=False)
+
+
+def at(array: np.ndarray[Any, Any]) -> int:
+    return array.ctypes.data
+
+
+@given(numbers=st.lists(st.integers(-9, 9), min_size=2, max_size=30))
+def test_branches(libraries: dict[Any, Library], numbers: list[int]) -> None:
+    x = np.array(numbers, dtype=np.int64)
+    ours, theirs = np.zeros_like(x), np.zeros_like(x)
+    libraries[np.float32].branches(at(x), len(x), at(ours))
+    loops.branches(x, len(x), theirs)
+    assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
+def test_loops_in_loops(libraries: dict[Any, Library], n: int) -> None:
+    ours, theirs = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    libraries[np.float64].repeated(n, at(ours))
+    loops.repeated(n, theirs)
+    assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_calls_and_results(libraries: dict[Any, Library], dtype: Any) -> None:
+    x = np.array([-3.0, 0.7, -2.0, 1.5], dtype=dtype)
+    out = np.zeros(3, dtype=np.int64)
+    libraries[dtype].searched(at(x), 4, 1.0, at(out))
+    assert out.tolist() == [3, 1, 6]
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_numbers_to_the_bit(libraries: dict[Any, Library], dtype: Any) -> None:
+    dice = np.random.default_rng(0)
+    x, y = (dice.normal(size=37).astype(dtype) for _ in range(2))
+    x[5:8], y[9] = [np.nan, np.inf, 0.0], 0.0
+    ours, wide = np.zeros(40, dtype=dtype), np.ones(37)
+    libraries[dtype].computed(at(x), at(y), 37, at(ours), at(wide))
+    with np.errstate(all="ignore"):
+        expected = np.where(np.isnan(x), dtype(0.5), np.abs(x) * y - x / y + -y)
+        np.testing.assert_array_equal(ours[:37], expected)
+        np.testing.assert_array_equal(wide, 1 + (x * dtype(3)).astype(np.float64))
+        last = np.sqrt(np.abs(x[0])) + np.floor(x[1]) + np.ceil(x[2]) + np.rint(x[3]) + np.log(2 + np.abs(x[0]))
+    np.testing.assert_allclose(ours[37:], [min(y[0], x[0]) + max(y[1], x[1]), last, 1.0], rtol=1e-6)
+
+
+def test_what_stands_at_addresses(libraries: dict[Any, Library]) -> None:
+    numbers, limits = np.array([1.0, 2.0, 3.0], dtype=np.float32), np.array([0.0, 5.0, 1.0])
+    marks, out = np.array([True, True, False]), np.zeros(2, dtype=np.int64)
+    frame = np.array([at(numbers), at(limits), at(marks), 3], dtype=np.int64)
+    libraries[np.float32].found(at(frame), at(out))
+    assert out.tolist() == [2, 3]
+    assert marks.tolist() == [True, False, True]
+
+
+@given(marks=st.lists(st.booleans(), min_size=1, max_size=70))
+def test_bools(libraries: dict[Any, Library], marks: list[bool]) -> None:
+    x = np.array(marks)
+    ours, theirs = np.zeros(len(x) + 1, dtype=bool), np.zeros(len(x) + 1, dtype=bool)
+    libraries[np.float32].marked(at(x), len(x), at(ours))
+    loops.marked(x, len(x), theirs)
+    assert ours.tolist() == theirs.tolist()
+
+
+@loop
+def of_bools(x: Bools, out: Ints) -> None:
+    a, b = x[0], x[1]
+    out[0], out[1], out[2] = a + b, a - b, a * b
+    out[3], out[4], out[5] = a < b, a >= b, min(a, b)
+    out[6], out[7] = a + 1, a == 2
+    if a:
+        t = 5
+    elif b:
+        t = 6
+    else:
+        t = 7
+    out[8] = t
+
+
+@pytest.mark.parametrize("a", [False, True])
+@pytest.mark.parametrize("b", [False, True])
+def test_bools_are_numbers(a: bool, b: bool) -> None:
+    x, ours, theirs = np.array([a, b]), np.zeros(9, dtype=np.int64), np.zeros(9, dtype=np.int64)
+    library_of_bools().of_bools(at(x), at(ours))
+    of_bools([a, b], theirs)  # of Python's own, for NumPy's are no numbers
+    assert ours.tolist() == theirs.tolist()
+
+
+@loop
+def of_text(x: Floats) -> None:
+    x[0] = "text"
+
+
+@loop
+def narrowed(x: Ints, y: Floats) -> None:
+    x[0] = y[0]
+
+
+@loop
+def with_else(x: Ints) -> None:
+    for i in range(3):
+        x[i] = 0
+    else:
+        x[0] = 1
+
+
+@loop
+def of_others(x: Ints) -> None:
+    x[0] = len(x)
+
+
+@loop
+def of_pieces(x: Floats) -> None:
+    x[0] = x[1:2][0]
+
+
+@loop
+def never_reached(x: Floats) -> None:
+    return
+    x[0] = 1.0
+
+
+@loop
+def divided(x: Ints) -> None:
+    x[0] = x[1] / x[2]
+
+
+@loop
+def counter_assigned(x: Ints) -> None:
+    for i in range(3):
+        i += 1
+        x[0] = i
+
+
+@loop
+def counter_read(x: Ints) -> None:
+    for i in range(3):
+        x[i] = 0
+    x[0] = i
+
+
+@loop
+def perhaps_nothing(x: Ints) -> None:
+    if x[0] > 0:
+        t = 1
+    x[0] = t
+
+
+@loop
+def perhaps_never(x: Ints) -> None:
+    while x[0] > 0:
+        t = 1
+        x[0] -= t
+    x[0] = t
+
+
+@loop
+def int_or_int(x: Ints) -> None:
+    x[0] = x[1] or x[2]
+
+
+@loop
+def chained(x: Ints, n: int) -> None:
+    x[0] = 0 < n < x[n]
+
+
+@loop
+def float_from_outside(x: Floats, s: Float) -> None:
+    x[0] = s
+
+
+REFUSED = [
+    of_text, narrowed, with_else, of_others, of_pieces, never_reached, divided, counter_assigned, counter_read, perhaps_nothing,
+    perhaps_never, int_or_int, chained, float_from_outside,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", REFUSED)
+def test_what_the_language_has_not(function: Callable[..., Any]) -> None:
+    with pytest.raises(NotCompiled):
+        translated([function], True)
+
+
+def test_a_source_that_has_changed_since_it_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = inspect.getsource(chained)
+    translation._parsed.cache_clear()
+    monkeypatch.setattr(translation.inspect, "getsource", lambda _: source.replace("chained", "other"))
+    with pytest.raises(NotCompiled, match="not what was imported"):
+        translated([chained], True)
+
+
+def test_the_line_is_named() -> None:
+    with pytest.raises(NotCompiled, match=r"of_others: `len\(x\)`: `x\[0\] = len\(x\)`"):
+        translated([of_others], True)
+
+
+def test_words_mean_nothing_outside() -> None:
+    with pytest.raises(TypeError, match="only compiled functions"):
+        to_float(1.0)
