@@ -25,7 +25,7 @@ MODELS: Mapping[str, Callable[..., Model]] = {
     "tabnet": TabNet,
     "module": module_at,
 }
-"""Models by name, with what makes them; a job names `mlp`, whose keyword arguments are the job's model options."""
+"""Models by name, with what makes them; a job names them in `model.kind`."""
 
 __all__ = [
     "MLP",

@@ -16,6 +16,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fedkg.models.products import compiled
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trail:
@@ -23,7 +25,7 @@ class Trail:
 
     Attributes:
         states: from before the first step to after the last, [C, N + 1, B, W].
-        gates: after their activations, [C, N, B, G W].
+        gates: after their activations, [C, N, B, G W]; within a step in the cell's own order.
         more: what else the cell needs, each [C, N or N + 1, B, W].
     """
 
@@ -58,6 +60,8 @@ class Cell(Protocol):
 
     def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives by `drive`, and by what the state adds to the gates, each [C, N, B, G W]; the same tensor where they are equal.
+
+        The trail is used up: the derivatives may be written over it.
 
         Args:
             slope: derivative by the states, [C, N, B, W]; or [C, 1, B, W] when it is 0 but for the last state.
@@ -171,6 +175,11 @@ class LongShort:
 
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
         """See `Cell.trace`; more is c from before the first step to after the last, and tanh(c) after each."""
+        if compiled(drive):
+            from fedkg.models.lstm_kernels import run
+
+            states, memories, shown, gates = run(drive, weight, bias)
+            return Trail(states, gates, (memories, shown))
         turned, width = weight.transpose(1, 2), weight.shape[2]
         states, memories = _buffer(drive, weight), _buffer(drive, weight)
         shown = drive.new_empty(*drive.shape[:3], width)
@@ -188,6 +197,11 @@ class LongShort:
     def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """See `Cell.back`."""
         width, (memories, shown) = weight.shape[2], trail.more
+        if compiled(slope):
+            from fedkg.models.lstm_kernels import back
+
+            derivative = back(trail.gates, slope, weight, memories, shown)
+            return derivative, derivative
         take, keep, new, show = trail.gates.chunk(4, -1)
         through = torch.addcmul(torch.ones_like(shown), shown, shown, value=-1).mul_(show)
         out = torch.addcmul(trail.gates, trail.gates, trail.gates, value=-1)

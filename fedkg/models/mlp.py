@@ -5,7 +5,7 @@ Letters: C clients of a stack, B batch, F input features, H outputs, O and I out
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
+from fedkg.models.apart import Affine
 from fedkg.models.layers import INIT, dense, start_affine
-from fedkg.models.model import Gradient, Outer, Params
+from fedkg.models.model import Apart, Gradient, Outer, Params
 from fedkg.models.noise import Noise, fold, root
 
 
@@ -102,7 +103,7 @@ class MLP:
             inputs.append(x)
             x = dense(params[f"layers.{layer}.weight"], params.get(f"layers.{layer}.bias"), x)
             if layer + 1 < self.layers:
-                x = torch.relu(x) if self.activation == "relu" else torch.tanh(x)
+                x = torch.relu_(x) if self.activation == "relu" else torch.tanh_(x)
                 factor = self._factor(noise, layer, x)
                 factors.append(factor)
                 x = x if factor is None else x * factor
@@ -111,20 +112,32 @@ class MLP:
     def backward(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> dict[str, Gradient]:
         """See `Differentiated.backward`; needs inputs of three dimensions."""
         gradients: dict[str, Gradient] = {}
-        for layer in reversed(range(self.layers)):
-            gradients[f"layers.{layer}.weight"] = Outer(slope, saved.inputs[layer])
+        for layer, own in self._slopes(params, saved, slope):
+            gradients[f"layers.{layer}.weight"] = Outer(own, saved.inputs[layer])
             if self.bias:
-                gradients[f"layers.{layer}.bias"] = slope.sum(1)
+                gradients[f"layers.{layer}.bias"] = own.sum(1)
+        return gradients
+
+    def each(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> list[Apart]:
+        """See `SampleDifferentiated.each`."""
+        return [
+            Affine(f"layers.{layer}.weight", f"layers.{layer}.bias" if self.bias else None, own, saved.inputs[layer])
+            for layer, own in self._slopes(params, saved, slope)
+        ]
+
+    def _slopes(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Each layer from the last to the first, and the derivative by its result, [C, B, O]."""
+        for layer in reversed(range(self.layers)):
+            yield layer, slope
             if layer:
                 slope = torch.bmm(slope, params[f"layers.{layer}.weight"])
                 slope = self._through(slope, saved.inputs[layer], saved.factors[layer])
-        return gradients
 
     def _through(self, slope: Tensor, value: Tensor, factor: Tensor | None) -> Tensor:
-        """The slope before dropout and activation, from the one after them, `value`."""
+        """The slope before dropout and activation, from the one after them, `value`; it is written over."""
         if self.activation == "relu":
             # A value is positive exactly where the activation was on and dropout kept it: one mask serves both.
-            slope = torch.ops.aten.threshold_backward(slope, value, 0)
+            slope = torch.ops.aten.threshold_backward.grad_input(slope, value, 0, grad_input=slope)
             return slope if factor is None else slope.mul_(1.0 / (1.0 - self.dropout))
         if factor is None:
             return slope * (1.0 - value * value)

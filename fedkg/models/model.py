@@ -78,6 +78,27 @@ class Differentiated(Protocol):
         ...
 
 
+class Apart(Protocol):
+    """The gradient of some parameters by each sample of a minibatch, as far as it takes to clip it."""
+
+    def squares(self) -> Tensor:
+        """The squared norm of each sample's gradient, [C, B]."""
+        ...
+
+    def weighted(self, factor: Tensor) -> dict[str, Gradient]:
+        """By parameter the sum of the samples' gradients, each times its factor, [C, B]."""
+        ...
+
+
+@runtime_checkable
+class SampleDifferentiated(Differentiated, Protocol):
+    """A model that also knows how long the gradient of each sample is, without writing it out."""
+
+    def each(self, params: Mapping[str, Tensor], saved: Any, slope: Tensor) -> list[Apart]:
+        """Gradients by each sample, every parameter's once, from the derivatives of each sample's own loss by its outputs [C, B, H]."""
+        ...
+
+
 @runtime_checkable
 class Parted(Protocol):
     """A model that says which of its parameters clients share and which each may keep for itself."""
@@ -91,14 +112,24 @@ class Parted(Protocol):
 def names_of(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
     """The parameters whose name begins with a prefix such as ``layers.2.``, in the model's order.
 
+    Names are compared part by part between their dots: ``layers.2`` (the last dot may be left out) begins ``layers.2.bias`` and not
+    ``layers.20.bias``; a whole name is its own beginning.
+
     Raises:
         JobError: naming the prefix that no parameter begins with.
+
+    >>> names_of(("a",), ("a.weight", "a_b.weight"))
+    ('a.weight',)
     """
     names = tuple(names)
     for prefix in prefixes:
-        if not any(name.startswith(prefix) for name in names):
+        if not any(_begins(name, prefix) for name in names):
             raise JobError("no parameter of the model begins so", expected=", ".join(names), received=prefix)
-    return tuple(name for name in names if name.startswith(tuple(prefixes)))
+    return tuple(name for name in names if any(_begins(name, prefix) for prefix in prefixes))
+
+
+def _begins(name: str, prefix: str) -> bool:
+    return f"{name}.".startswith(f"{prefix.removesuffix('.')}.")
 
 
 def predict(model: Model, params: Mapping[str, Tensor], x: Tensor) -> Tensor:

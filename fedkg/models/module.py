@@ -19,7 +19,7 @@ from torch.func import functional_call, vmap
 
 from fedkg.errors import JobError
 from fedkg.models.layers import for_each
-from fedkg.models.model import Params
+from fedkg.models.model import Params, names_of
 from fedkg.models.noise import Noise, fold, keep
 
 _KEY: ContextVar[Tensor] = ContextVar("key of the client and step whose module runs")
@@ -44,7 +44,7 @@ class Module:
 
     Raises:
         JobError: when what is built is no module, has no parameters, layers with running statistics or noise of its own, changes a
-            buffer, or does not answer [B, H].
+            buffer, does not answer [B, H], or has no parameter in its head.
 
     >>> model = Module(build=lambda: torch.nn.Linear(3, 2), sample=(3,))
     >>> [tuple(p.shape) for p in model.init(seed=0).values()]
@@ -65,6 +65,7 @@ class Module:
         for name, layer in module.named_modules():
             if getattr(layer, "track_running_stats", False):
                 raise _moving(f"layer {name or 'itself'} ({type(layer).__name__}) of the module keeps running statistics")
+        names_of(self.head, dict(module.named_parameters()))
         object.__setattr__(self, "_used", copy.deepcopy(module).eval())
         object.__setattr__(self, "_trained", _counted(module.train()))
         _tried(self._trained, self.sample)
@@ -74,7 +75,8 @@ class Module:
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`."""
         names = [name for name, _ in self._used.named_parameters()]
-        return {"body": tuple(name for name in names if not name.startswith(self.head)), "head": self.head}
+        own = names_of(self.head, names)
+        return {"body": tuple(name for name in names if name not in own), "head": self.head}
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`; the same on every machine as far as PyTorch's generator is."""

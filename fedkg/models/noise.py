@@ -9,6 +9,7 @@ Letters: C clients of a stack, B batch, H features of a layer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,11 +47,19 @@ def fold(key: Tensor, word: int | Tensor) -> Tensor:
 
 
 def root(seed: int, *words: int, device: torch.device | None = None) -> Tensor:
-    """The key (int64, no dimensions) named by a seed and a path of words."""
-    key = mix(torch.tensor(_signed(seed * GOLDEN + 1), dtype=torch.int64, device=device))
+    """The key (int64, no dimensions) named by a seed and a path of words; the same as `fold` word by word."""
+    key = _mixed(seed * GOLDEN + 1)
     for word in words:
-        key = fold(key, word)
-    return key
+        key = _mixed(key + (word + 1) * GOLDEN)
+    return torch.tensor(_signed(key), dtype=torch.int64, device=device)
+
+
+def _mixed(value: int) -> int:
+    """`mix` of one number, modulo 2^64: as tensor operations it takes as long as a small layer."""
+    value %= _WRAP
+    value = (value ^ (value >> 30)) * _FIRST % _WRAP
+    value = (value ^ (value >> 27)) * _SECOND % _WRAP
+    return value ^ (value >> 31)
 
 
 def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float64) -> Tensor:
@@ -60,6 +69,33 @@ def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float6
         count *= size
     bits = fold(key, torch.arange(count, device=key.device))
     return (((bits >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53).to(dtype).reshape(tuple(shape))
+
+
+def above_zero(keys: Tensor, count: int) -> Tensor:
+    """Numbers in (0, 1], float64 [C, count], from the streams `keys` (int64 [C]), 53 random bits each."""
+    if keys.device.type == "cpu":
+        from fedkg.models.noise_kernels import fractions
+
+        return fractions(keys, count)
+    bits = fold(keys.unsqueeze(1), torch.arange(count, device=keys.device))
+    return ((bits >> 11) & ((1 << 53) - 1)).to(torch.float64).add_(1.0).mul_(2.0**-53)
+
+
+def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
+    """Normal numbers [C, count] of standard deviation `scale` [C], in its type, from the sub-streams `word` of the streams `keys` [C].
+
+    After Box and Muller 1958: none is more than 8.6 standard deviations from 0. What they are made from is rounded to their type first:
+    even in float32 numbers near 0 keep their relative precision, on which the tails depend.
+    """
+    if keys.device.type == "cpu" and scale.dtype == torch.float32:
+        from fedkg.models.normal_kernels import normals
+
+        return normals(keys, word, count, scale)
+    pairs = (count + 1) // 2
+    radius, turn = above_zero(fold(keys, word), 2 * pairs).to(scale.dtype).chunk(2, 1)
+    radius = radius.log().mul_(-2.0).sqrt_().mul_(scale.unsqueeze(1))
+    turn = (turn - 0.5) * (2.0 * math.pi)
+    return torch.cat([turn.cos().mul_(radius), turn.sin().mul_(radius)], 1)[:, :count]
 
 
 def keep(key: Tensor, count: int, rate: float) -> Tensor:
@@ -87,12 +123,16 @@ class Noise:
     keys: Tensor
     step: int
 
+    def at(self, site: int) -> Tensor:
+        """The key of each client for a place of the step, int64 [C]."""
+        return fold(fold(self.keys, self.step), site)
+
     def keep(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
         """Which values survive dropout at the place `site` of the model: bool [C, B, H], each True with probability ``1 - rate``.
 
         Element (b, h) depends on the client's key, step, site, b and h alone; b is the position in the client's batch.
         """
-        keys, count = fold(fold(self.keys, self.step), site), shape[1] * shape[2]
+        keys, count = self.at(site), shape[1] * shape[2]
         if keys.device.type != "cpu":
             return keep(keys.unsqueeze(1), count, rate).view(shape)
         from fedkg.models.noise_kernels import streams

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.kernels import in_parts, kernel
+from fedkg.kernels import kernel
+from fedkg.parts import in_parts
 
 U64 = NDArray[np.uint64]
 
@@ -28,6 +29,14 @@ def streams(keys: Tensor, count: int) -> Tensor:
     return out
 
 
+def fractions(keys: Tensor, count: int) -> Tensor:
+    """The same numbers as fractions in (0, 1] of 53 bits, float64 [C, M]."""
+    out = torch.empty(keys.shape[0], count, dtype=torch.float64)
+    begins, into = keys.contiguous().numpy().view(np.uint64), out.numpy()
+    in_parts(keys.shape[0], max(1, LEAST // max(1, count)), lambda start, stop: _fractions(begins[start:stop], into[start:stop]))
+    return out
+
+
 @kernel
 def _stream(key: np.uint64, out: U64) -> None:
     """SplitMix64: number i is ``mix(key + (i + 1) GOLDEN)``."""
@@ -42,3 +51,14 @@ def _stream(key: np.uint64, out: U64) -> None:
 def _streams(keys: U64, out: U64) -> None:
     for place in range(keys.shape[0]):
         _stream(keys[place], out[place])
+
+
+@kernel
+def _fractions(keys: U64, out: NDArray[np.float64]) -> None:
+    for place in range(keys.shape[0]):
+        key = keys[place]
+        for i in range(out.shape[1]):
+            z = key + np.uint64(i + 1) * GOLDEN
+            z = (z ^ (z >> np.uint64(30))) * FIRST
+            z = (z ^ (z >> np.uint64(27))) * SECOND
+            out[place, i] = (np.float64(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(11))) + 1.0) * 1.1102230246251565e-16

@@ -10,7 +10,7 @@ width of what a layer reads, G gates of a cell (1, 3, 4), P steps of the forecas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,10 +18,12 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
+from fedkg.models.apart import AddedSteps, Steps
 from fedkg.models.cells import CELLS, Trail
 from fedkg.models.layers import INIT, dense, for_each, spread, start_affine
-from fedkg.models.model import Gradient, Params
+from fedkg.models.model import Apart, Gradient, Params
 from fedkg.models.noise import Noise, fold, root
+from fedkg.models.products import outer_sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,22 +117,37 @@ class Recurrent:
 
     def backward(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> dict[str, Gradient]:
         """See `Differentiated.backward`."""
+        gradients: dict[str, Gradient] = {}
+        for name, left, right in self._factors(params, saved, slope):
+            if right is not None:  # every weight has a bias beside it
+                gradients[name], gradients[name.replace("weight", "bias")] = outer_sums(left.flatten(1, 2), right.flatten(1, 2))
+        return {name: gradients[name] for name in params}
+
+    def each(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> list[Apart]:
+        """See `SampleDifferentiated.each`."""
+        return [
+            AddedSteps(name, left) if right is None else Steps(name, left, right)
+            for name, left, right in self._factors(params, saved, slope)
+        ]
+
+    def _factors(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """Of each parameter the derivative by what it adds to, [C, N, B, O], and what it is multiplied with, [C, N, B, I], or None."""
         clients, batch = slope.shape[:2]
-        if self.window:
-            slope = slope.view(clients, batch, self.horizon, self.outputs).transpose(1, 2).flatten(1, 2)
-        gradients: dict[str, Gradient] = {"head.weight": torch.bmm(slope.transpose(1, 2), saved.read), "head.bias": slope.sum(1)}
-        states = torch.bmm(slope, params["head.weight"]).view(clients, -1, batch, self.hidden)
+        slope = slope.view(clients, batch, self.horizon, self.outputs).transpose(1, 2) if self.window else slope.unsqueeze(1)
+        read = saved.read.view(clients, -1, batch, self.hidden)
+        yield "head.weight", slope, read
+        yield "head.bias", slope, None
+        flat = slope.flatten(1, 2)
+        states = torch.bmm(flat, params["head.weight"]).view(clients, -1, batch, self.hidden)
         for layer in reversed(range(self.layers)):
             trail = saved.trails[layer]
-            every = CELLS[self.cell].back(trail, states, params[f"cells.{layer}.weight_hh"])
-            by_input, by_state = (each.flatten(1, 2) for each in every)
-            gradients[f"cells.{layer}.weight_ih"] = torch.bmm(by_input.transpose(1, 2), saved.inputs[layer])
-            gradients[f"cells.{layer}.weight_hh"] = torch.bmm(by_state.transpose(1, 2), trail.before.flatten(1, 2))
-            gradients[f"cells.{layer}.bias_ih"] = bias = by_input.sum(1)
-            gradients[f"cells.{layer}.bias_hh"] = bias.clone() if every[0] is every[1] else by_state.sum(1)
+            by_input, by_state = CELLS[self.cell].back(trail, states, params[f"cells.{layer}.weight_hh"])
+            yield f"cells.{layer}.weight_ih", by_input, saved.inputs[layer].view(*by_input.shape[:3], -1)
+            yield f"cells.{layer}.weight_hh", by_state, trail.before
+            yield f"cells.{layer}.bias_ih", by_input, None
+            yield f"cells.{layer}.bias_hh", by_state, None
             if layer:
-                states = torch.bmm(by_input, params[f"cells.{layer}.weight_ih"]).view(clients, -1, batch, self.hidden)
-        return {name: gradients[name] for name in params}
+                states = torch.bmm(by_input.flatten(1, 2), params[f"cells.{layer}.weight_ih"]).view(clients, -1, batch, self.hidden)
 
     def _driven(self, params: Mapping[str, Tensor], layer: int, flat: Tensor, steps: int) -> tuple[Tensor, Tensor, Tensor]:
         """What the inputs [C, N * B, I] add to a layer's gates, [C, N, B, G W], and the weight and bias of what the state adds."""

@@ -136,6 +136,21 @@ def test_a_row_reads_the_graph_only_where_its_columns_stand() -> None:
     torch.testing.assert_close(predict(model, far, x), predict(model, params, x), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(("inputs", "width", "steps", "outputs"), [(968, 128, 5, 1), (7, 3, 2, 4)])
+def test_tabnet_has_the_layers_of_its_paper(inputs: int, width: int, steps: int, outputs: int) -> None:
+    """Figure 4 with N_d = N_a: dense layers of 2 (N_d + N_a) with scale and shift after them, halved by the gate; two shared, two own."""
+
+    def block(reads: int) -> int:
+        made = 2 * (width + width)
+        return reads * made + made + 2 * made
+
+    transformers = block(inputs) + block(2 * width) + (steps + 1) * 2 * block(2 * width)
+    attention = steps * (width * inputs + inputs + 2 * inputs)
+    head = width * outputs + outputs
+    params = TabNet(inputs=inputs, width=width, steps=steps, outputs=outputs).init(0)
+    assert sum(value.numel() for value in params.values()) == transformers + attention + head
+
+
 def test_the_fused_encoder_of_the_scfa_paper_has_millions_of_parameters() -> None:
     edges = torch.randint(0, 5247, (2, 12893), generator=torch.Generator().manual_seed(0))
     graph = KnowledgeGraph(nodes=5247, edges=edges, column_node=torch.arange(968))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from model_examples import EXAMPLES
 
-from fedkg.federated import Clients, Problem, Settings, SquaredError, fedavg, train
+from fedkg.federated import Clients, Crew, Problem, Settings, SquaredError, fedavg, train
 from fedkg.models import Params, predict
 
 
@@ -34,3 +36,18 @@ def test_executors_agree_on_every_model(name: str) -> None:
     for chunk in (None, 2):
         for key, value in final(task, "stacked", chunk).items():
             torch.testing.assert_close(value, expected[key], rtol=1e-9, atol=1e-11)
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    with Crew(2) as workers:
+        yield workers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_processes_train_every_model_as_stacks_do(name: str, crew: Crew) -> None:
+    settings = Settings(rounds=2, local_epochs=2, batch=3, learning_rate=0.05, executor="processes", chunk=1)
+    *_, (state, _) = train(problem(name), fedavg(), settings, crew=crew)
+    expected = final(problem(name), "stacked", 1)
+    assert all(torch.equal(value[0], expected[key]) for key, value in state.models.items())
