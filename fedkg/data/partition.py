@@ -22,6 +22,8 @@ from fedkg.errors import JobError
 Index = NDArray[np.int64]
 
 ATTEMPTS = 1000
+SHOWN_SITES = 8
+"""Sites that an error names: of more, those with the fewest rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -166,6 +168,13 @@ def too_few(sites: Sequence[str], counts: Sequence[int], min_samples: int, how: 
     return JobError(
         f"data.split: site `{sites[small]}` has {rows} after the split ({how})",
         expected=f"at least {min_samples} rows per site (data.min_samples)",
-        received=", ".join(f"{site} {count}" for site, count in zip(sites, counts, strict=True)),
+        received=_fewest(sites, counts),
         help="raise data.alpha, lower data.min_samples, or name fewer sites",
     )
+
+
+def _fewest(sites: Sequence[str], counts: Sequence[int]) -> str:
+    """The sites with the fewest rows, in the order of the sites; how many more there are."""
+    few = set(sorted(range(len(sites)), key=lambda i: counts[i])[:SHOWN_SITES])
+    named = ", ".join(f"{site} {count}" for i, (site, count) in enumerate(zip(sites, counts, strict=True)) if i in few)
+    return named + (f", and {len(sites) - len(few):,} sites with as many or more" if len(sites) > len(few) else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ class Scaling:
         return np.asarray(np.nan_to_num((values - self.mean) / self.std, nan=0.0), dtype=np.float64)
 
 
-def pooled(parts: Sequence[F64], names: Sequence[str], *, where: str = "the training data") -> Scaling:
+def pooled(parts: Iterable[F64], names: Sequence[str], *, where: str = "the training data") -> Scaling:
     """The scaling of all parts [n_k, F] together, from each part's count, mean and squared deviations (Chan, Golub and LeVeque, 1979).
 
     Unknown values are left out.

@@ -13,6 +13,7 @@ from fedkg.data.sets.engines import generate_cmapss, load_cmapss
 from fedkg.data.sets.images import CLOTHES, DIGITS, THINGS, generate_images, load_cifar10, load_fashion, load_mnist
 from fedkg.data.sets.record import DataSet, Task
 from fedkg.data.sets.standardised import Standardised, standardised
+from fedkg.data.sets.sumo import generate_sumo, load_sumo
 from fedkg.data.sets.tabular import generate_ai4i, generate_covtype, generate_secom, load_ai4i, load_covtype, load_secom
 from fedkg.data.sets.testbeds import generate_hai, generate_skab, generate_swat, load_hai, load_skab, load_swat
 from fedkg.data.sets.traffic import generate_fhwa, generate_norway, load_fhwa, load_norway
@@ -46,12 +47,13 @@ DATA_SETS: Mapping[str, Source] = {
     "cmapss": Source(load=load_cmapss, generate=generate_cmapss, size="engines"),
     "traffic": Source(load=load_norway, generate=generate_norway, size="hours of each station"),
     "fhwa": Source(load=load_fhwa, generate=generate_fhwa, size="hours of each station"),
+    "sumo": Source(load=load_sumo, generate=generate_sumo, size="intervals of each segment"),
     "skab": Source(load=load_skab, generate=generate_skab, size="runs"),
     "hai": Source(load=load_hai, generate=generate_hai, size="rows of each file, runs of the generator"),
     "swat": Source(load=load_swat, generate=generate_swat, size="rows of each file, runs of the generator"),
     "bosch": Source(load=load_bosch, generate=generate_bosch, size="rows"),
 }
-"""Data sets by the names that `data_set` knows; a job reads tables of its own."""
+"""Data sets by the names that `data_set` and the `data.set` of a job know."""
 
 
 def data_set(name: str, path: str | Path | None = None, *, seed: int = 0, size: int | None = None) -> DataSet:

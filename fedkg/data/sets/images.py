@@ -43,7 +43,7 @@ def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
         kept = _chosen(sum(counts), size, seed)
         parts = [_jpegs(train, kept[kept < counts[0]]), _jpegs(test, kept[kept >= counts[0]] - counts[0])]
         notes: tuple[str, ...] = ("the images went through JPEG: pixel values differ a little from the original arrays",)
-        notes += (f"{len(kept)} of {sum(counts)} samples, drawn with seed {seed}",) if len(kept) < sum(counts) else ()
+        notes += (f"{len(kept):,} of {sum(counts):,} samples, drawn with seed {seed}",) if len(kept) < sum(counts) else ()
         return _images("cifar-10", str(path), [part[0] for part in parts], [part[1] for part in parts], THINGS, notes)
     train_files, test_files = found(path, ["data_batch_*.bin"], "CIFAR-10"), found(path, ["test_batch.bin"], "CIFAR-10")
     pixels, codes = [], []

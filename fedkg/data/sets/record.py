@@ -105,7 +105,7 @@ def drawn(data: DataSet, size: int | None, seed: int) -> DataSet:
     stream = np.random.Generator(np.random.PCG64([seed, 0]))
     return replace(
         data.take(np.sort(stream.choice(data.samples, size, replace=False))),
-        notes=(*data.notes, f"{size} of {data.samples} samples, drawn with seed {seed}"),
+        notes=(*data.notes, f"{size:,} of {data.samples:,} samples, drawn with seed {seed}"),
     )
 
 

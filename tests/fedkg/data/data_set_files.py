@@ -103,6 +103,16 @@ def fhwa(folder: Path) -> Path:
     return folder
 
 
+def sumo(folder: Path) -> Path:
+    """Two segments in three intervals of a minute; nobody drove on the second one in its last."""
+    header = "# a simulator\ntime_s,segment,volume,vehicles,occupancy,speed,CO2,fuel,noise"
+    speeds = {"A0B0": "999", "B0A0": ("9", "9", "")}
+    rows = [f"{60 * i},{name},{60 + i},0.{i},1.{i},{speed[i]},300,100,6{i}" for i in range(3) for name, speed in speeds.items()]
+    path = folder / "segments.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
 def skab(folder: Path) -> Path:
     header = "datetime;Accelerometer1RMS;Accelerometer2RMS;Current;Pressure;Temperature;Thermocouple;Voltage;Volume Flow RateRMS"
     for name, marked, seconds in (
@@ -155,6 +165,7 @@ FILES: Mapping[str, Callable[[Path], Path]] = {
     "cmapss": cmapss,
     "traffic": traffic,
     "fhwa": fhwa,
+    "sumo": sumo,
     "skab": skab,
     "hai": hai,
     "swat": swat,

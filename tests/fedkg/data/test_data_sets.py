@@ -15,7 +15,7 @@ from fedkg.data.sets.testbeds import correlated_across, process_of
 from fedkg.errors import FedkgError, JobError, TableError
 from fedkg.units import Unit, parse_unit
 
-SIZES = {"cmapss": 4, "traffic": 60, "fhwa": 60, "skab": 3, "hai": 3, "swat": 3}
+SIZES = {"cmapss": 4, "traffic": 60, "fhwa": 60, "sumo": 60, "skab": 3, "hai": 3, "swat": 3}
 
 every_set = pytest.mark.parametrize("name", sorted(DATA_SETS))
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg.data.partition import apportion, by_column, deal, dirichlet, hold_out, iid
+from fedkg.data.partition import apportion, by_column, deal, dirichlet, hold_out, iid, too_few
 from fedkg.errors import JobError
 
 SITES = ("graz", "linz", "wien", "steyr", "villach")
@@ -110,3 +110,9 @@ def test_hold_out_keeps_class_shares_and_loses_no_row():
     assert [len(part) for part in parts] == [600, 250, 150]
     assert [int(labels(1000)[part].sum()) for part in parts] == [60, 25, 15]
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(1000))
+
+
+def test_of_many_sites_the_poorest_are_named():
+    error = too_few([f"s{i}" for i in range(300)], [i + 1 for i in range(300)], 50, "so")
+    assert error.received == "s0 1, s1 2, s2 3, s3 4, s4 5, s5 6, s6 7, s7 8, and 292 sites with as many or more"
+    assert too_few(["a", "b"], [9, 3], 5, "so").received == "a 9, b 3"
