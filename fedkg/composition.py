@@ -5,7 +5,7 @@ The one list of them, for job files (before anything is loaded) and for algorith
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,8 +27,13 @@ class Composition:
         personal: whether clients train a model of their own beside.
         models: how many the server holds. chosen_by: what puts clients into clusters of them: their loss, or the properties of their data.
         blocks: whether the server holds one for each client, of which all clients speak (PC-FedAvg).
+        penalised: whether the distance to each client's set is a penalty beside its loss.
+        unit: what differential privacy protects: nothing, the samples of each client (``example``), or all that a client has (``client``).
+        taught: whether properties that were mined without privacy steer the clients' training.
+        half: whether local steps are made in mixed precision. rounded: whether updates travel in fewer bits.
         everybody: whether all clients take part in each round. alike: whether they make equally many steps.
-        sampled: how many take part, where that is known. attackers, trim: of Krum and the trimmed mean.
+        sampled: how many take part, where that is known. attackers, trim: of Krum and the trimmed mean; Krum with 0 attackers is proven
+        against nobody, and may have as few clients as it likes.
     """
 
     exchange: Exchange = "models"
@@ -44,6 +49,11 @@ class Composition:
     models: int = 1
     chosen_by: Literal["loss", "property"] = "loss"
     blocks: bool = False
+    penalised: bool = False
+    unit: Literal["none", "example", "client"] = "none"
+    taught: bool = False
+    half: bool = False
+    rounded: bool = False
     everybody: bool = True
     alike: bool = True
     sampled: int | None = None
@@ -151,17 +161,27 @@ _RULES: tuple[Rule, ...] = (
     (
         lambda c: c.local == "scaffnew" and not c.alike,
         "Scaffnew's variates cancel only where all clients make equally many steps",
-        "`local_steps` instead of `local_epochs`, or `local: scaffold`",
+        "`local_steps` instead of `local_epochs` (steps = epochs * rows of a site / rows in a batch), or `local: scaffold`",
     ),
     (
         lambda c: len({c.blocks, c.local == "blocks", c.aggregate == "blocks"}) > 1,
         "PC-FedAvg's agents speak of the models of all agents, which takes its own start, its own steps and the mean of blocks together",
-        "`pcfedavg` with its own start, local optimiser and aggregate; its terms, weighting and server step may be others",
+        "`pcfedavg` with its own start, local optimiser and aggregate; its terms and server step may be others",
+    ),
+    (
+        lambda c: c.blocks and c.by_rules,
+        "PC-FedAvg is the plain mean of all agents: one that weights by the rules keep out could not move its block into its own set",
+        "`weighting: samples`, which counts all agents alike here, or the rules as a penalty (`training.penalty`)",
     ),
     (
         lambda c: c.blocks and (c.proximal or c.private or c.personal or c.models > 1 or c.exchange != "models"),
         "PC-FedAvg holds a model for each client already, and pulls it to the average of all",
         "`agents.strength` in place of `proximal` and `personal`; neither private layers nor clusters",
+    ),
+    (
+        lambda c: c.blocks and c.penalised,
+        "PC-FedAvg penalises the distance of each agent's own block to its set already",
+        "`agents`, or `sets` under another algorithm",
     ),
     (
         lambda c: c.blocks and not c.everybody,
@@ -175,23 +195,82 @@ _RULES: tuple[Rule, ...] = (
     ),
     (lambda c: c.aggregate == "krum" and c.models > 1, "a cluster may be smaller than Krum needs", "`aggregate: median` within clusters"),
     (
-        lambda c: c.aggregate == "krum" and c.sampled is not None and c.sampled < 2 * c.attackers + 3,
+        lambda c: c.aggregate == "krum" and c.attackers > 0 and c.sampled is not None and c.sampled < 2 * c.attackers + 3,
         "Krum needs at least 2 attackers + 3 clients in a round",
         "fewer `attackers`, or a larger share of the clients in each round",
     ),
     (
         lambda c: (
             c.aggregate == "trimmed_mean"
-            and c.trim > 0
+            and 0 < c.trim < 0.5
             and c.sampled is not None
             and min(int(c.trim * c.sampled + 1e-9), (c.sampled - 1) // 2) < 1
         ),
         "the trimmed mean would take no client away at either end",
         "a `trim` of at least 1 / clients in a round, or a larger share of the clients in each round",
     ),
+    (
+        lambda c: c.aggregate == "trimmed_mean" and c.trim >= 0.5 and c.sampled is not None and c.sampled < 3,
+        "the median of one or two clients is their mean: it would leave nobody out",
+        "at least three clients in each round, or `aggregate: mean`",
+    ),
+    (
+        lambda c: c.unit != "none" and c.exchange == "data",
+        "all rows are sent before the first round: there is nothing left that clipping and noise could protect",
+        "exchange models, or leave out `privacy`",
+    ),
+    (
+        lambda c: c.unit == "client" and c.exchange == "none",
+        "nothing is sent, so there is no sum in which a client could hide",
+        "exchange models, or leave out `privacy`",
+    ),
+    (
+        lambda c: c.unit != "none" and c.models > 1 and c.chosen_by == "loss",
+        "clients tell the server which model fits their samples best, and that choice is not noised",
+        "one model, or private layers, which never leave a client",
+    ),
+    (
+        lambda c: c.unit != "none" and c.chosen_by == "property" and (c.models > 1 or c.server_trains),
+        "clients send some of their samples, by which the server clusters them and trains on; clipping and noise do not cover these",
+        "one cluster that the server does not train, with properties mined privately",
+    ),
+    (
+        lambda c: c.unit == "example" and c.taught,
+        "properties mined in all samples of a client steer its steps, which clipping sample by sample does not cover",
+        "`unit: client`, or properties mined privately (`fedkg.mining.private`), whose cost is added to the ledger",
+    ),
+    (
+        lambda c: c.unit == "client" and c.aggregate != "mean" and not c.blocks,
+        "noise is sized for a sum in which each client counts at most its clip; of medians, Krum and FLTrust no such bound is known",
+        "`aggregate: mean`, or `unit: example`, under which any aggregate is free",
+    ),
+    (
+        lambda c: c.unit == "client" and c.blocks,
+        "PC-FedAvg's server keeps a model for each client, made of that client's update alone: there is no sum in which it could hide",
+        "`unit: example`",
+    ),
+    (
+        lambda c: c.unit == "example" and c.half,
+        "mixed precision is for automatic differentiation of a whole minibatch; here each sample is clipped on its own",
+        "`precision: float32` under `unit: example`",
+    ),
+    (
+        lambda c: c.local == "scaffnew" and c.rounded,
+        "Scaffnew's variates cancel only where the mean of the models is exact; updates rounded on the way add up to a drift",
+        "`local: scaffold`, or leave out `wire`",
+    ),
 )
 
 
-def contradiction(composition: Composition) -> Contradiction | None:
-    """The first reason why an algorithm so put together cannot be meant; None where there is none."""
-    return next((Contradiction(reason, instead) for applies, reason, instead in _RULES if applies(composition)), None)
+def contradictions(composition: Composition) -> tuple[Contradiction, ...]:
+    """All reasons why an algorithm so put together cannot be meant; only the first where nothing is exchanged, as others follow from it."""
+    found = tuple(Contradiction(reason, instead) for applies, reason, instead in _RULES if applies(composition))
+    return found[:1] if composition.exchange != "models" else found
+
+
+def told(found: Sequence[Contradiction]) -> tuple[str, str]:
+    """Contradictions in words: the reasons, and what to do instead, numbered where there are several."""
+    if len(found) == 1:
+        return found[0].reason, found[0].help
+    reasons = "; ".join(f"({place}) {one.reason}" for place, one in enumerate(found, 1))
+    return reasons, "; ".join(f"({place}) {one.help}" for place, one in enumerate(found, 1))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg.federated.per_client import per_client
 from fedkg.models.model import Params
 
 
@@ -53,7 +54,7 @@ class WeightedMean:
     def finish(self, fold: Sums) -> Params:
         """See `Aggregate.finish`."""
         inverse = torch.where(fold.weight > 0, 1.0 / fold.weight, 0.0)
-        return {name: total * inverse.to(total.dtype).view(-1, *[1] * (total.dim() - 1)) for name, total in fold.update.items()}
+        return {name: total * per_client(inverse, total) for name, total in fold.update.items()}
 
     def counted(self, fold: Sums) -> Tensor | None:
         """See `Aggregate.counted`."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from fedkg.federated.after import NothingAfter
 from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.before import NothingBefore
+from fedkg.federated.budget import Budget
 from fedkg.federated.gradient import MeanGradient
 from fedkg.federated.grouping import AsStarted
 from fedkg.federated.joints import (
@@ -47,6 +48,7 @@ class Algorithm:
         beside: what each client trains beside the model it sends, on the same minibatches: of it only `start`, `terms`,
             `differentiation` and `local` matter, and nothing of it is sent. Its names in `ServerState.clients` must be its own.
         pooled: all samples are gathered at one client first: no federation at all, the upper bound for one.
+        budget: what the training may tell of the clients' data, where it is `protected`.
         alike: where the server holds several models, whether all begin as the first one does; otherwise each at random.
 
     >>> from fedkg.federated.algorithms import scfa
@@ -70,6 +72,7 @@ class Algorithm:
     after: AfterRound = field(default_factory=NothingAfter)
     beside: Algorithm | None = None
     pooled: bool = False
+    budget: Budget | None = None
 
     def with_terms(self, *terms: Term) -> Algorithm:
         """This algorithm with more terms in the clients' objective, for instance a constraint penalty."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedkg.federated.randomness import permutations
 from fedkg.federated.settings import Settings
+from fedkg.models.noise import above_zero, fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,12 +25,14 @@ class Batches:
         valid: bool [S, C, B], which are samples.
         active: for each step how many clients still work: the first ones.
         full: for each step whether all samples of the active clients are valid.
+        expected: float64 [C], the samples expected in a minibatch to which each belongs by chance; None where a minibatch is what it is.
     """
 
     index: Tensor
     valid: Tensor
     active: list[int]
     full: list[bool]
+    expected: Tensor | None = None
 
     def blocks(self, batches: int) -> Iterator[range]:
         """The steps in runs of equally many working clients, each of at least one step and at most `batches` minibatches."""
@@ -52,7 +55,7 @@ def steps_of(sizes: Tensor, settings: Settings, limit: int | None = None) -> Ten
     return steps if limit is None else steps.clamp(max=limit)
 
 
-def plan(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int, *, passes: bool, padding: int) -> Batches:
+def plan(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int | Tensor, *, passes: bool, padding: int) -> Batches:
     """The plan of a stack.
 
     In passes a client goes through its samples in a new random order each epoch, `batch` at a time (the last batch of an epoch may be
@@ -61,21 +64,52 @@ def plan(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int
 
     Args:
         keys: int64 [C], see `randomness.permutations`. sizes, offsets: int64 [C], of the clients' rows in the pool.
-        steps: int64 [C], falling. padding: the row that stands in where there is no sample.
+        steps: int64 [C], falling. batch: one number for all, or int64 [C]. padding: the row that stands in where there is no sample.
     """
+    batch = torch.as_tensor(batch, device=keys.device).expand(len(keys))
     per_epoch = (sizes + batch - 1) // batch if passes else torch.ones_like(sizes)
-    most, width = int(steps.max()), min(batch, int(sizes.max()))
+    most, width = int(steps.max()), int(torch.minimum(batch, sizes).max())
     epochs = int(((steps + per_epoch - 1) // per_epoch).max())
     order = permutations(keys, sizes, epochs)
     longest = order.shape[2]
     at = torch.arange(most, device=keys.device).view(-1, 1, 1)
     counts = per_epoch.view(1, -1, 1)
     epoch = (at // counts).clamp_(max=epochs - 1)
-    position = (at % counts) * batch + torch.arange(width, device=keys.device)
-    valid = (position < sizes.view(1, -1, 1)) & (at < steps.view(1, -1, 1))
+    across = torch.arange(width, device=keys.device)
+    position = (at % counts) * batch.view(1, -1, 1) + across
+    valid = (position < sizes.view(1, -1, 1)) & (at < steps.view(1, -1, 1)) & (across < batch.view(1, -1, 1))
     place = torch.where(valid, epoch * longest + position, 0)
     chosen = order.flatten(1).gather(1, place.transpose(0, 1).flatten(1)).view(len(keys), most, width).transpose(0, 1)
     index = torch.where(valid, chosen + offsets.view(1, -1, 1), padding)
     working = (at.view(-1, 1) < steps.view(1, -1)).sum(1)
     full = valid.flatten(1).sum(1) == working * width
     return Batches(index=index.contiguous(), valid=valid, active=working.tolist(), full=full.tolist())
+
+
+def by_chance(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int | Tensor, *, padding: int) -> Batches:
+    """The plan of a stack in which each sample belongs to each minibatch with chance ``batch / n_k`` (1 for fewer samples than that).
+
+    All these chances are independent, as accountants of privacy assume: a minibatch has `batch` samples on average, and may have none.
+    The samples of one are found by the gaps between them, which are geometric: gap = 1 + floor(log u / log(1 - chance)).
+    Arguments as of `plan`, and what a client sees depends on its own as there.
+    """
+    most, expected = int(steps.max()), torch.minimum(sizes, torch.as_tensor(batch, device=sizes.device)).to(torch.float64)
+    rate = expected / sizes
+    streams = fold(keys.unsqueeze(1), torch.arange(most, device=keys.device)).flatten()
+    width = int((expected + 5.0 * (expected * (1.0 - rate)).sqrt()).max()) + 8
+    scale = torch.log1p(-rate).view(-1, 1, 1)
+    while True:
+        draws = above_zero(streams, width).view(len(keys), most, width)
+        place = (draws.log_() / scale).floor_().add_(1.0).cumsum_(2).sub_(1.0)
+        if bool((place[..., -1] >= sizes.view(-1, 1)).all()):
+            break
+        width *= 2  # the numbers so far are the first of the longer streams
+    at = torch.arange(most, device=keys.device)
+    valid = (place < sizes.view(-1, 1, 1)) & (at.view(1, -1, 1) < steps.view(-1, 1, 1))
+    widest = max(1, int(valid.sum(2).max()))
+    valid = valid[..., :widest].transpose(0, 1)
+    place = place[..., :widest].transpose(0, 1)
+    index = torch.where(valid, place, 0.0).to(torch.int64) + offsets.view(1, -1, 1)
+    index = torch.where(valid, index, padding)
+    working = (at.view(-1, 1) < steps.view(1, -1)).sum(1)
+    return Batches(index=index.contiguous(), valid=valid.contiguous(), active=working.tolist(), full=[False] * most, expected=expected)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fedkg.composition import Aggregates, Composition, Locals, contradiction
+from fedkg.composition import Aggregates, Composition, Locals, contradictions, told
 from fedkg.errors import JobError
 from fedkg.federated.after import NothingAfter
 from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.joints import Aggregate, Local
+from fedkg.federated.joints import Aggregate, KnownTerm, Local
 from fedkg.federated.local import SGD, PrivateFirst
 from fedkg.federated.privacy import NoPrivacy
 from fedkg.federated.proximal import Proximal
@@ -21,11 +21,14 @@ from fedkg.federated.variates import ControlVariates, ProxSkip
 from fedkg.federated.weighting import ByValidity
 
 
-def check(algorithm: Algorithm, settings: Settings) -> None:
-    """Raises JobError, with the reason and what to do, when joints of the algorithm contradict each other or the settings."""
+def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
+    """Raises JobError, with the reasons and what to do, when joints of the algorithm contradict each other, the settings or N clients.
+
+    A trim that takes nobody away is let pass here: of two clients the median is their mean, in its own right.
+    """
     start = algorithm.start
     common = start.common if isinstance(start, PrivateLayers) else start
-    found = contradiction(
+    found = contradictions(
         Composition(
             exchange="data" if algorithm.pooled else "none" if isinstance(start, OwnModel) else "models",
             by_rules=isinstance(algorithm.weighting, ByValidity),
@@ -34,6 +37,10 @@ def check(algorithm: Algorithm, settings: Settings) -> None:
             local=_local(algorithm.local),
             proximal=any(isinstance(term, Proximal) for term in algorithm.terms),
             protected=not isinstance(algorithm.privacy, NoPrivacy),
+            unit="none" if algorithm.budget is None else algorithm.budget.unit,
+            taught=any(isinstance(term, KnownTerm) and term.reads == "client" for term in algorithm.terms),
+            half=settings.precision != "float32",
+            rounded=settings.wire is not None,
             private=isinstance(start, PrivateLayers),
             server_trains=not isinstance(algorithm.after, NothingAfter),
             personal=algorithm.beside is not None,
@@ -42,10 +49,13 @@ def check(algorithm: Algorithm, settings: Settings) -> None:
             blocks=isinstance(start, AllBlocks),
             everybody=settings.participation == 1.0,
             alike=settings.local_steps is not None,
+            sampled=settings.sampled(population),
+            attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
         )
     )
-    if found is not None:
-        raise JobError(f"the algorithm {algorithm.name} contradicts itself: {found.reason}", help=found.help)
+    if found:
+        reason, instead = told(found)
+        raise JobError(f"the algorithm {algorithm.name} contradicts itself: {reason}", help=instead)
 
 
 def _aggregate(aggregate: Aggregate) -> Aggregates:

@@ -11,9 +11,14 @@ import torch
 from torch import Tensor
 
 
-def heterogeneity(gradients: Tensor) -> float:
-    """D^2 = mean over clients of ``|grad F_k - grad F|^2``, from full gradients [K, P] at one point; grad F is their mean."""
-    return float((gradients - gradients.mean(0)).square().sum(1).mean())
+def heterogeneity(gradients: Tensor, share: Tensor | None = None) -> float:
+    """D^2 = mean over clients of ``|grad F_k - grad F|^2``, from full gradients [K, P] at one point.
+
+    Args:
+        share: n_k / n [K], in which grad F is the mean of theirs; None: clients of equal size.
+    """
+    whole = gradients.mean(0) if share is None else share.to(gradients.dtype) @ gradients
+    return float((gradients - whole).square().sum(1).mean())
 
 
 def constrained_heterogeneity(gradients: Tensor, alpha: Tensor) -> float:
@@ -22,9 +27,9 @@ def constrained_heterogeneity(gradients: Tensor, alpha: Tensor) -> float:
     return float(weights @ (gradients - weights @ gradients).square().sum(1))
 
 
-def reduction(gradients: Tensor, alpha: Tensor) -> float:
+def reduction(gradients: Tensor, alpha: Tensor, share: Tensor | None = None) -> float:
     """gamma = 1 - D_c^2 / D^2; 0 when the clients do not differ."""
-    whole = heterogeneity(gradients)
+    whole = heterogeneity(gradients, share)
     return 1.0 - constrained_heterogeneity(gradients, alpha) / whole if whole > 0 else 0.0
 
 

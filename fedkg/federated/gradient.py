@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.joints import OutputTerm, SlopedTerm, Step, Term
-from fedkg.models.model import Differentiated, Gradient, Outer
+from fedkg.models.model import Differentiated, Gradient, Outer, Params
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,19 @@ class MeanGradient:
     """The gradient of each client's mean loss over its minibatch, plus its terms.
 
     Where the step allows it, the model's own derivative is used if it has one and all terms know theirs: the same numbers up to rounding,
-    in a fraction of the time.
+    in a fraction of the time; not in mixed precision, where all executors differentiate automatically.
     """
+
+    @property
+    def by_chance(self) -> bool:
+        """See `Differentiation.by_chance`."""
+        return False
 
     def __call__(self, step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str, Gradient]]:
         """See `Differentiation`."""
         sloped = tuple(term for term in terms if isinstance(term, SlopedTerm))
         answered = tuple(term for term in terms if isinstance(term, OutputTerm))
-        if step.closed is not None and len(sloped) + len(answered) == len(terms):
+        if step.closed is not None and step.autocast is None and len(sloped) + len(answered) == len(terms):
             return _closed(step, step.closed, sloped, answered)
         return _automatic(step, terms)
 
@@ -55,7 +60,7 @@ def _automatic(step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str
     with torch.enable_grad():
         leaves = {name: value.detach().requires_grad_() for name, value in step.params.items()}
         step = replace(step, params=leaves)
-        output = step.model.apply(leaves, step.x, step.noise)
+        output = answer_of(step, leaves)
         value = step.mean(step.loss.value(output, step.y))
         step = replace(step, output=output)
         for term in terms:
@@ -64,3 +69,12 @@ def _automatic(step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str
         # A module may have parameters that its answer does not use: their gradient is 0.
         slopes = torch.autograd.grad(value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
     return value.detach(), dict(zip(leaves, slopes, strict=True))
+
+
+def answer_of(step: Step, params: Params) -> Tensor:
+    """The model's answer to a step's samples, in the parameters' type; computed in mixed precision where the step says so."""
+    if step.autocast is None:
+        return step.model.apply(params, step.x, step.noise)
+    with torch.autocast(step.x.device.type, dtype=step.autocast):
+        output = step.model.apply(params, step.x, step.noise)
+    return output.to(step.x.dtype)

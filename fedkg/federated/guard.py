@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.executors.interface import Updates
+from fedkg.federated.per_client import per_client
+from fedkg.federated.rows import ClientRows
 from fedkg.models.model import Params
 
 
@@ -44,6 +46,20 @@ def usable(updates: Updates) -> Updates:
         shared={name: value[keep] for name, value in updates.shared.items()},
         rejected=rejected,
     )
+
+
+def untold(updates: Updates, before: Mapping[str, ClientRows]) -> Updates:
+    """The updates, and where what a client would remember is no number, what it remembered before: under privacy it must not show.
+
+    What is trained beside a protected model (Ditto's own) is not noised: an update that were left out for it would tell of the data.
+    """
+    wrong = torch.zeros(len(updates.clients), dtype=torch.bool, device=updates.clients.device)
+    for value in updates.remembered.values():
+        wrong |= ~value.isfinite().flatten(1).all(1)
+    if not bool(wrong.any()):
+        return updates
+    kept = {name: torch.where(per_client(wrong, value), before[name][updates.clients], value) for name, value in updates.remembered.items()}
+    return replace(updates, remembered=kept)
 
 
 def stack(like: Params, sent: Sequence[tuple[int, Mapping[str, Tensor]]]) -> tuple[tuple[int, ...], Params, dict[int, str]]:

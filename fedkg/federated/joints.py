@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from fedkg.models.model import Differentiated, Gradient, Model, Params
@@ -38,7 +39,7 @@ class StartPoint:
     Attributes:
         variables: what local steps change, each [C, ...]; usually the model's parameters. May be views that must not be written to.
         groups: int64 [C], which of the server's models each client works on.
-        anchor: where proximal terms pull to, each [C, ...]; None where that is the start itself.
+        anchor: where proximal terms pull to, each [C, ...], and nothing for what they leave alone; None where that is the start itself.
     """
 
     variables: Params
@@ -58,7 +59,8 @@ class Setting:
     Attributes:
         state: the server's state before the round. clients: int64 [C], positions in the population. samples: int64 [C].
         share: float64 [C], samples as a share of those of all N clients.
-        steps: int64 [C], how many steps each client makes. rate: the round's learning rate. start: where the clients began.
+        steps: int64 [C], how many steps each client makes. start: where the clients began.
+        rate: the round's learning rate, one for all or float64 [C].
     """
 
     state: ServerState
@@ -66,7 +68,7 @@ class Setting:
     samples: Tensor
     share: Tensor
     steps: Tensor
-    rate: float
+    rate: float | Tensor
     start: StartPoint
 
 
@@ -77,12 +79,16 @@ class Step:
     Attributes:
         model, loss: of the problem. params: where the model is evaluated, each [C, ...].
         x: [C, B, F], or more dimensions (windows, images). y: [C, B] or [C, B, H].
-        share: [C, B], what each sample counts in its client's mean, 0 for padding; None when all count 1 / B.
-        noise: randomness of the training step. clients: int64 [C]. start: `StartPoint.pull` of these clients.
+        share: [C, B], what each sample counts in its client's mean, 0 for padding; None when all count 1 / B. Of minibatches to which each
+            sample belongs by chance (`Differentiation.by_chance`) 1 / expected for all samples.
+        noise: randomness of the training step. clients: int64 [C]. start: `StartPoint.pull` of these clients: not all parameters need be
+            in it.
         round: 1 for the first.
         keys: for terms that need them, the codes of the samples' categories by column, int64 [C, B].
         closed: the model, where its closed-form derivative may be used; the reference does without.
         output: what the model answered to x with this noise, [C, B, H], where that is known already: terms need not ask it again.
+        expected: [C], how many samples are expected in each minibatch, where each sample belongs to it by chance; else None.
+        autocast: the type in which the model's answer is computed in mixed precision, or None.
     """
 
     model: Model
@@ -98,6 +104,8 @@ class Step:
     keys: Mapping[str, Tensor] = field(default_factory=dict)
     closed: Differentiated | None = None
     output: Tensor | None = None
+    expected: Tensor | None = None
+    autocast: torch.dtype | None = None
 
     def mean(self, values: Tensor) -> Tensor:
         """Per client the mean [C] of per-sample values [C, B], without the padding."""
@@ -170,6 +178,12 @@ class Term(Protocol):
         ...
 
 
+class OfClients:
+    """Marks a term that holds each client to something of its own (a set, a property); it leaves rows alone that are no client's."""
+
+    __slots__ = ()
+
+
 @runtime_checkable
 class SlopedTerm(Protocol):
     """A term that also knows its derivative in closed form; with others of its kind it spares a stack automatic differentiation."""
@@ -196,11 +210,27 @@ class OutputTerm(Protocol):
         ...
 
 
+@runtime_checkable
+class KnownTerm(Protocol):
+    """A term that says what of a minibatch it reads, which clipping sample by sample has to know."""
+
+    @property
+    def reads(self) -> Literal["parameters", "samples", "client"]:
+        """The parameters alone; each sample by itself, so that the value is the mean over the samples in their shares; or with each
+        sample something that tells of all samples of its client."""
+        ...
+
+
 class Differentiation(Protocol):
     """How a minibatch becomes a gradient: its mean, or clipped sample by sample."""
 
+    @property
+    def by_chance(self) -> bool:
+        """Whether each sample belongs to a minibatch by chance, independently of all others (see `batches.by_chance`)."""
+        ...
+
     def __call__(self, step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str, Gradient]]:
-        """Per client the objective's value [C] and its gradient by `step.params`."""
+        """Per client the objective's value [C] (NaN where it must not be told) and its gradient by `step.params`."""
         ...
 
 
@@ -227,7 +257,7 @@ class Local(Protocol):
         """The model's parameters that the variables stand for, [C, ...]; usually the variables themselves."""
         ...
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """One step, written into `variables` and `carry`; the executor owns both and nobody else sees them."""
         ...
 
@@ -238,6 +268,11 @@ class Local(Protocol):
 
 class Privacy(Protocol):
     """What happens to an update before anybody sees it, and to a sum of them before it is used."""
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the server adds noise: then it does so whatever came in, and how the clients' objectives stand is not told."""
+        ...
 
     def client(self, update: Params, keys: Tensor) -> Params:
         """The updates [C, ...] that leave the clients (clipped, noised); `keys` int64 [C] name each client's randomness."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting
+from fedkg.federated.per_client import per_client
 from fedkg.models.model import Gradient, Outer, Params, names_of
 
 
@@ -50,7 +51,7 @@ class SGD:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """See `Local.advance`."""
         for name, slope in gradient.items():
             value = variables[name]
@@ -62,7 +63,7 @@ class SGD:
                 slope = slope + self.weight_decay * value
             if self.momentum:
                 slope = carry[name].mul_(self.momentum).add_(slope)
-            value.sub_(slope, alpha=rate)
+            descend(value, slope, rate)
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `Local.finish`: the update is the change since the start."""
@@ -108,7 +109,7 @@ class Adam:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """See `Local.advance`."""
         steps = carry["steps"].add_(1)
         first, second = 1 - self.beta1**steps, (1 - self.beta2**steps).sqrt()
@@ -116,7 +117,8 @@ class Adam:
             slope = slope.dense() if isinstance(slope, Outer) else slope
             m = carry[f"m/{name}"].mul_(self.beta1).add_(slope, alpha=1 - self.beta1)
             v = carry[f"v/{name}"].mul_(self.beta2).addcmul_(slope, slope, value=1 - self.beta2)
-            variables[name].sub_(rate * (m / per_client(first, m)) / (v.sqrt() / per_client(second, v) + self.tau))
+            size = per_client(rate, m) if isinstance(rate, Tensor) else rate
+            variables[name].sub_(size * (m / per_client(first, m)) / (v.sqrt() / per_client(second, v) + self.tau))
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `Local.finish`: the update is the change since the start."""
@@ -157,7 +159,7 @@ class PrivateFirst:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """See `Local.advance`."""
         first = carry["first"] > 0
         private = names_of(self.private, variables)
@@ -182,13 +184,13 @@ def change(setting: Setting, variables: Params) -> Outcome:
     return Outcome(update={name: value.sub_(setting.start.variables[name]) for name, value in variables.items()})
 
 
-def per_client(factor: Tensor, like: Tensor) -> Tensor:
-    """A number for each client [C] in the shape and type that multiplies `like` [C, ...]."""
-    return factor.to(like.dtype).view(-1, *[1] * (like.dim() - 1))
-
-
-def descend(value: Tensor, slope: Gradient, rate: float) -> None:
-    """value -= rate * slope; a factored slope is multiplied out straight into the value."""
+def descend(value: Tensor, slope: Gradient, rate: float | Tensor) -> None:
+    """value -= rate * slope, the rate one for all or [C]; a factored slope is multiplied out straight into the value."""
+    if isinstance(rate, Tensor):
+        slope = (
+            Outer(slope.left * per_client(rate, slope.left), slope.right) if isinstance(slope, Outer) else slope * per_client(rate, slope)
+        )
+        rate = 1.0
     if not isinstance(slope, Outer):
         value.sub_(slope, alpha=rate)
     elif value.shape[0] == 1:

@@ -123,4 +123,4 @@ LOSSES: dict[str, Callable[..., Loss]] = {
     "mse": SquaredError,
     "mse_known": KnownSquaredError,
 }
-"""Losses by name; a job trains with `bce`."""
+"""Losses by name; a job trains with the one that its data asks for."""

@@ -35,7 +35,7 @@ class PackScorer:
     def __init__(self, model: Model, rules: ConstraintModule, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> None:
         self._model = model
         self._probe = Probe(rules, x, keys=keys, previous=previous)
-        self._rows = _rows(rules)
+        self._rows = scored_rows(rules)
 
     @property
     def rows(self) -> ScoredRows:
@@ -57,7 +57,7 @@ class PackScorer:
         return ProbeScores(violation=scores.violation, applies=scores.applies)
 
 
-def _rows(rules: ConstraintModule) -> ScoredRows:
+def scored_rows(rules: ConstraintModule) -> ScoredRows:
     """What the pack says of the constraints that are scored, in the probe's order: banks in pack order, those on outputs."""
     manifest = rules.pack.manifest
     names, families, weights, hard = [], [], [], []

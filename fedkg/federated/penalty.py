@@ -6,6 +6,7 @@ Letters: C clients of a stack, B batch, T steps of a window, F features, H outpu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
@@ -34,6 +35,11 @@ class ConstraintPenalty:
     def __post_init__(self) -> None:
         if not self.weight >= 0:
             raise JobError("the weight of the constraint penalty must not be negative", received=str(self.weight))
+
+    @property
+    def reads(self) -> Literal["samples"]:
+        """See `KnownTerm.reads`: rules that compare rows with each other do not apply to a minibatch."""
+        return "samples"
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""

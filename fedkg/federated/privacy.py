@@ -1,17 +1,28 @@
-"""What happens to updates before anybody sees them."""
+"""What happens to updates before anybody sees them, and to their sum.
+
+Letters: C clients of a stack, G models the server holds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from fedkg.federated.per_client import per_client
 from fedkg.models.model import Params
+from fedkg.models.noise import normal
 
 
 @dataclass(frozen=True, slots=True)
 class NoPrivacy:
     """Updates are sent as they are."""
+
+    @property
+    def noisy(self) -> bool:
+        """See `Privacy.noisy`."""
+        return False
 
     def client(self, update: Params, keys: Tensor) -> Params:
         """See `Privacy.client`."""
@@ -20,3 +31,40 @@ class NoPrivacy:
     def server(self, update: Params, key: Tensor) -> Params:
         """See `Privacy.server`."""
         return update
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedClients:
+    """Client-level privacy at a server that is trusted (McMahan and others 2018): updates are clipped, their sum is noised.
+
+    Goes with `FixedMean`, which divides by a number that is fixed before: one client more or less changes the mean by at most
+    ``clip / expected``, and the noise on each coordinate is ``noise`` times that.
+
+    Args:
+        clip: the largest norm an update keeps, over all its parameters together. noise: standard deviation in clips.
+        expected: m, what sums are divided by.
+    """
+
+    clip: float
+    noise: float
+    expected: float
+
+    @property
+    def noisy(self) -> bool:
+        """See `Privacy.noisy`."""
+        return True
+
+    def client(self, update: Params, keys: Tensor) -> Params:
+        """See `Privacy.client`."""
+        squares = torch.stack([value.double().flatten(1).square().sum(1) for value in update.values()])
+        norm = squares.sum(0).sqrt()
+        factor = torch.where(norm > self.clip, self.clip / norm, 1.0)
+        return {name: value * per_client(factor, value) for name, value in update.items()}
+
+    def server(self, update: Params, key: Tensor) -> Params:
+        """See `Privacy.server`."""
+        noised = {}
+        for place, (name, value) in enumerate(update.items()):
+            scale = value.new_full((1,), self.noise * self.clip / self.expected)
+            noised[name] = value + normal(key.view(1), place, value.numel(), scale).view(value.shape)
+        return noised

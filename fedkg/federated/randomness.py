@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedkg.models.noise import fold, mix, root
 
-COHORT, ORDER, DROPOUT, PRIVACY, MODEL = range(5)
+COHORT, ORDER, DROPOUT, PRIVACY, MODEL, SERVER = range(6)
 """The purposes random numbers serve; each has a stream of its own."""
 
 LAST = torch.iinfo(torch.int64).max
@@ -25,6 +25,16 @@ def cohort(seed: int, round: int, population: int, size: int) -> Tensor:
 def client_keys(seed: int, round: int, purpose: int, clients: Tensor) -> Tensor:
     """One key per client, int64 [C]; `clients` are positions in the whole population, int64 [C]."""
     return fold(root(seed, purpose, round, device=clients.device), clients)
+
+
+def model_seed(seed: int, place: int) -> int:
+    """The seed of the server's model at this place: for the first the seed itself, for others one that no other (seed, place) shares."""
+    return seed if place == 0 else int(root(seed, MODEL, place)) & LAST
+
+
+def server_seed(seed: int) -> int:
+    """The seed of what the server trains on rows of its own: no client draws from it."""
+    return int(root(seed, SERVER)) & LAST
 
 
 def permutations(keys: Tensor, sizes: Tensor, epochs: int) -> Tensor:

@@ -26,10 +26,12 @@ class RoundRecord:
         vacuous: names of the constraints that apply to no probe row, and so hold for everybody.
         rho_worst: 1 - min_k s_k. rho_mean: 1 - mean_k s_k. zone: of rho_worst. None when nothing was scored.
         excluded: why a client's update was not used, by name.
-        train_loss: the clients' mean local objective over the round, weighted by samples; NaN when no client was usable.
+        train_loss: the clients' mean local objective over the round, weighted by samples; NaN when no client was usable,
+            and under privacy, which does not cover it.
         bytes_up, bytes_down: sent by the sampled clients, and to them.
         seconds: wall-clock time of the round.
         notes: what else should be known, in sentences.
+        ends: whether the training ends here, before the rounds it was to have; the notes say why.
     """
 
     round: int
@@ -48,3 +50,4 @@ class RoundRecord:
     bytes_down: int
     seconds: float
     notes: tuple[str, ...] = ()
+    ends: bool = False

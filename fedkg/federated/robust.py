@@ -8,7 +8,7 @@ Letters: C clients of a stack, K clients of a group in a round, P parameters, G 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.aggregate import Sums, WeightedMean
+from fedkg.federated.per_client import per_client
 from fedkg.models.model import Params
 
 
@@ -29,12 +30,51 @@ class Kept:
     groups: tuple[Tensor, ...] = ()
 
     def joined(self, updates: Params, groups: Tensor) -> Kept:
-        """These and one more stack."""
-        return Kept(models=self.models, updates=(*self.updates, updates), groups=(*self.groups, groups))
+        """These and one more stack, copied: what an executor hands on holds until its next stack."""
+        updates = {name: value.clone() for name, value in updates.items()}
+        return Kept(models=self.models, updates=(*self.updates, updates), groups=(*self.groups, groups.clone()))
+
+
+class _Together(ABC):
+    """An aggregate that keeps the updates of a round until all are there, and then in each group averages what it chooses of them."""
+
+    __slots__ = ()
+
+    @property
+    def needs_root(self) -> bool:
+        """See `Aggregate.needs_root`."""
+        return False
+
+    def begin(self, models: Params, root: Params | None = None) -> Kept:
+        """See `Aggregate.begin`."""
+        return Kept(models=models)
+
+    def add(self, fold: Kept, update: Params, weights: Tensor, groups: Tensor) -> Kept:
+        """See `Aggregate.add`."""
+        return fold.joined(update, groups)
+
+    def finish(self, fold: Kept) -> Params:
+        """See `Aggregate.finish`: the plain mean of what is chosen; zeros for a group without updates."""
+        groups, updates = _together(fold)
+        mean = WeightedMean()
+        result = {name: torch.zeros_like(value) for name, value in fold.models.items()}
+        for group in sorted(set(groups.tolist())):
+            members = groups == group
+            left, kept = self._chosen({name: value[members] for name, value in updates.items()})
+            count = int(kept.sum())
+            sums = mean.begin({name: value[:1] for name, value in fold.models.items()})
+            equal = torch.full((count,), 1.0 / count, dtype=torch.float64, device=groups.device)
+            for name, value in mean.finish(mean.add(sums, left, equal, torch.zeros_like(groups[:count]))).items():
+                result[name][group] = value[0]
+        return result
+
+    @abstractmethod
+    def _chosen(self, update: Params) -> tuple[Params, Tensor]:
+        """What is averaged of a group's updates [K, ...], and as many True, bool [K], as there are values of it in each coordinate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrimmedMean:
+class TrimmedMean(_Together):
     """In each coordinate the mean of what is left when the largest and the smallest values are taken away.
 
     Yin et al., "Byzantine-robust distributed learning", 2018, definitions 1 and 2. Where K updates are at hand, ``floor(trim K)`` are taken
@@ -51,28 +91,11 @@ class TrimmedMean:
         if not 0 <= self.trim <= 0.5:
             raise JobError("the share to trim at either end is out of range", expected="0 .. 0.5", received=str(self.trim))
 
-    @property
-    def needs_root(self) -> bool:
-        """See `Aggregate.needs_root`."""
-        return False
-
-    def begin(self, models: Params, root: Params | None = None) -> Kept:
-        """See `Aggregate.begin`."""
-        return Kept(models=models)
-
-    def add(self, fold: Kept, update: Params, weights: Tensor, groups: Tensor) -> Kept:
-        """See `Aggregate.add`."""
-        return fold.joined(update, groups)
-
-    def finish(self, fold: Kept) -> Params:
-        """See `Aggregate.finish`."""
-        return _by_group(fold, self._middle)
-
     def counted(self, fold: Kept) -> Tensor | None:
         """See `Aggregate.counted`: each client alike, since which values are taken away differs from coordinate to coordinate."""
         return torch.ones(sum(len(groups) for groups in fold.groups), dtype=torch.float64)
 
-    def _middle(self, update: Params) -> tuple[Params, Tensor]:
+    def _chosen(self, update: Params) -> tuple[Params, Tensor]:
         count = len(next(iter(update.values())))
         cut = min(math.floor(self.trim * count + 1e-9), (count - 1) // 2)
         left = {name: _sorted(value)[cut : count - cut] if cut else value for name, value in update.items()}
@@ -80,7 +103,7 @@ class TrimmedMean:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Krum:
+class Krum(_Together):
     """The mean of the updates that lie closest to their neighbours.
 
     Blanchard et al., "Machine learning with adversaries", 2017, section 4: an update's score is the sum of its squared distances to the
@@ -101,33 +124,16 @@ class Krum:
         if self.keep is not None and self.keep < 1:
             raise JobError("at least one update is to be kept", received=str(self.keep))
 
-    @property
-    def needs_root(self) -> bool:
-        """See `Aggregate.needs_root`."""
-        return False
-
-    def begin(self, models: Params, root: Params | None = None) -> Kept:
-        """See `Aggregate.begin`."""
-        return Kept(models=models)
-
-    def add(self, fold: Kept, update: Params, weights: Tensor, groups: Tensor) -> Kept:
-        """See `Aggregate.add`."""
-        return fold.joined(update, groups)
-
-    def finish(self, fold: Kept) -> Params:
-        """See `Aggregate.finish`."""
-        return _by_group(fold, self._closest)
-
     def counted(self, fold: Kept) -> Tensor | None:
         """See `Aggregate.counted`: 1 for those that are kept, 0 for the others."""
         groups, updates = _together(fold)
         kept = torch.zeros(len(groups), dtype=torch.float64, device=groups.device)
         for group in sorted(set(groups.tolist())):
             members = (groups == group).nonzero().flatten()
-            kept[members] = self._closest({name: value[members] for name, value in updates.items()})[1].to(torch.float64)
+            kept[members] = self._chosen({name: value[members] for name, value in updates.items()})[1].to(torch.float64)
         return kept
 
-    def _closest(self, update: Params) -> tuple[Params, Tensor]:
+    def _chosen(self, update: Params) -> tuple[Params, Tensor]:
         distance = _squared_distances(update)
         count = len(distance)
         keep = min(count, max(1, count - self.attackers) if self.keep is None else self.keep)
@@ -176,7 +182,7 @@ class TrustedMean:
         known = (length > 0) & (own > 0)
         trust = torch.where(known, product / torch.where(known, length * own, 1.0), 0.0).clamp(min=0)
         scale = torch.where(known, own / torch.where(known, length, 1.0), 0.0)
-        scaled = {name: value * scale.to(value.dtype).view(-1, *[1] * (value.dim() - 1)) for name, value in update.items()}
+        scaled = {name: value * per_client(scale, value) for name, value in update.items()}
         sums = WeightedMean().add(fold.sums, scaled, trust, groups)
         return Trusted(sums=sums, root=fold.root, counted=(*fold.counted, trust))
 
@@ -196,22 +202,6 @@ def _sorted(value: Tensor) -> Tensor:
     # NumPy sorts short rows side by side in vector registers: ten times as fast as the tensor library does the columns.
     rows = np.sort(np.ascontiguousarray(value.flatten(1).numpy().T), axis=1)
     return torch.from_numpy(rows).t().reshape(value.shape)
-
-
-def _by_group(fold: Kept, choose: Callable[[Params], tuple[Params, Tensor]]) -> Params:
-    """In each group the plain mean of the updates that are chosen; zeros for a group without updates."""
-    groups, updates = _together(fold)
-    mean = WeightedMean()
-    result = {name: torch.zeros_like(value) for name, value in fold.models.items()}
-    for group in sorted(set(groups.tolist())):
-        members = groups == group
-        left, kept = choose({name: value[members] for name, value in updates.items()})
-        count = int(kept.sum())
-        sums = mean.begin({name: value[:1] for name, value in fold.models.items()})
-        equal = torch.full((count,), 1.0 / count, dtype=torch.float64, device=groups.device)
-        for name, value in mean.finish(mean.add(sums, left, equal, torch.zeros_like(groups[:count]))).items():
-            result[name][group] = value[0]
-    return result
 
 
 def _together(fold: Kept) -> tuple[Tensor, Params]:

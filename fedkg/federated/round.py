@@ -13,12 +13,16 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError, TooFewClients
-from fedkg.federated import guard
+from fedkg.federated import guard, wire
 from fedkg.federated.executors.interface import Executor, Updates, Work
+from fedkg.federated.gradient import MeanGradient
+from fedkg.federated.joints import OfClients
 from fedkg.federated.local import SGD
+from fedkg.federated.per_client import per_client
 from fedkg.federated.problem import pool
-from fedkg.federated.randomness import PRIVACY, client_keys
+from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
 from fedkg.federated.record import RoundRecord
+from fedkg.federated.rows import ClientRows, changed
 from fedkg.federated.scoring import ProbeScores, alpha
 from fedkg.federated.start import GlobalStart
 from fedkg.federated.state import ServerState
@@ -31,7 +35,7 @@ from fedkg.zones import zone
 class _Received:
     """What has come in so far in a round, by client position where it is one number per client.
 
-    `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client.
+    `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client; `started`, the groups of rejected clients.
     """
 
     fold: Any
@@ -43,7 +47,8 @@ class _Received:
     broken: set[int] = field(default_factory=set)
     applies: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
-    remembered: Params = field(default_factory=dict)
+    started: dict[int, int] = field(default_factory=dict)
+    remembered: dict[str, ClientRows] = field(default_factory=dict)
     shared: Params = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     weighty: Tensor
@@ -76,13 +81,16 @@ def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[Serve
     )
     received.remembered, received.shared = dict(state.clients), dict(state.joints.get("local", {}))
     samples = work.pool.sizes[clients].to(torch.float64)
-    for updates in executor.train(work, state, clients):
+    for updates in executor.train(work, state, clients) if len(clients) else ():
         _receive(work, state, received, updates, float(samples.sum()))
-    _enough(work, received, number)
+    if len(clients):
+        _enough(work, received, number)
     update, notes = _aggregate(work, received, number)
-    after = _next_state(work, state, received, update)
+    after, notes = _next_state(work, state, received, update), (*notes, *_still(work, received))
     if not all(bool(torch.isfinite(value).all()) for value in after.models.values()):
         after, notes = _kept(state, received), (*notes, "the updates overflow together: the model was kept as it was")
+    if algorithm.budget is not None:
+        after = replace(after, joints={**after.joints, "privacy": algorithm.budget.after(state.joints["privacy"], clients)})
     record = _record(work, state, received, clients.tolist(), notes, begun)
     return algorithm.after.apply(work, after, record), record
 
@@ -90,14 +98,18 @@ def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[Serve
 def _root(work: Work, executor: Executor, state: ServerState) -> Params:
     """The update [1, ...] that the server makes on rows of its own, by the clients' objective and plain gradient descent.
 
+    These rows are nobody's: what holds a client to something of its own is left out, and their minibatches are drawn for the server alone.
+
     Raises:
         JobError: when the server has no such rows.
     """
     if work.problem.root is None:
         raise JobError("the server has no labelled rows of its own to compare updates with", help="give Problem.root, or another aggregate")
-    plain = replace(work.algorithm, start=GlobalStart(), local=SGD(), beside=None)
+    terms = tuple(term for term in work.algorithm.terms if not isinstance(term, OfClients))
+    plain = replace(work.algorithm, start=GlobalStart(), terms=terms, local=SGD(), beside=None, differentiation=MeanGradient())
     problem = replace(work.problem, clients=work.problem.root)
-    alone = replace(work, problem=problem, algorithm=plain, pool=pool(problem.clients))
+    settings = replace(work.settings, seed=server_seed(work.settings.seed))
+    alone = replace(work, problem=problem, algorithm=plain, settings=settings, pool=pool(problem.clients))
     [updates] = executor.train(alone, state, torch.zeros(1, dtype=torch.int64, device=work.pool.x.device))
     return updates.update
 
@@ -106,12 +118,20 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     """Guard, privacy, validity score, weight, group, and into the fold."""
     algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
     if updates.update and not algorithm.pooled:
-        received.bytes_up += _bytes(updates.update) + _bytes(updates.shared) + 8 * len(updates.clients)
+        sent = wire.size(updates.update, settings.wire) + wire.size(updates.shared, settings.wire)
+        received.bytes_up += sent + 8 * len(updates.clients)
         received.bytes_down += _down(state, updates)
     keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
+    updates = wire.sent(updates, settings.wire)
     updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
+    if algorithm.privacy.noisy:
+        updates = replace(updates, loss=torch.full_like(updates.loss, torch.nan))
+    if algorithm.budget is not None:
+        updates = guard.untold(updates, state.clients)
+    started = dict(zip(updates.clients.tolist(), updates.groups.tolist(), strict=True))
     updates = guard.usable(updates)
     received.rejected |= updates.rejected
+    received.started |= {client: started[client] for client in updates.rejected if client in started}
     if not len(updates.clients):
         return
     # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in any precision.
@@ -127,9 +147,7 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     if received.fallback is not None:
         received.fallback = algorithm.aggregate.add(received.fallback, updates.update, samples, groups)
     for name, rows_of in updates.remembered.items():
-        if received.remembered[name] is state.clients[name]:  # the state before the round stays as it was: one copy, then written in place
-            received.remembered[name] = state.clients[name].clone()
-        received.remembered[name].index_copy_(0, updates.clients, rows_of)
+        received.remembered[name] = changed(received.remembered[name], updates.clients, rows_of, before=state.clients[name])
     for name, added in updates.shared.items():
         received.shared[name] = received.shared[name] + added.sum(0, keepdim=True)
     positions = updates.clients.tolist()
@@ -164,7 +182,8 @@ def _note_scores(received: _Received, positions: list[int], scores: ProbeScores,
 
 
 def _enough(work: Work, received: _Received, number: int) -> None:
-    if len(received.weight) >= work.settings.min_clients:
+    hidden = len(received.rejected) if work.algorithm.privacy.noisy else 0  # what a client sent must not end the training
+    if len(received.weight) + hidden >= work.settings.min_clients:
         return
     names = work.problem.clients.names
     raise TooFewClients(
@@ -178,7 +197,7 @@ def _enough(work: Work, received: _Received, number: int) -> None:
 def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | None, tuple[str, ...]]:
     """The aggregated update, None to keep the models; and what is to be told of it."""
     algorithm = work.algorithm
-    if any(weight > 0 for weight in received.weight.values()):
+    if algorithm.privacy.noisy or any(weight > 0 for weight in received.weight.values()):
         update, counted = algorithm.aggregate.finish(received.fold), algorithm.aggregate.counted(received.fold)
         if counted is not None:
             received.weight = dict(zip(received.order, counted.tolist(), strict=True))
@@ -210,7 +229,9 @@ def _next_state(work: Work, state: ServerState, received: _Received, update: Par
         update = algorithm.privacy.server(update, root(work.settings.seed, PRIVACY, state.round + 1))
         before = dict(joints.get("server", {}))
         models, memory = algorithm.server.apply(models, update, before)
-        if not bool(received.weighty.all()):  # a group without weight stands still: momentum must not carry it on
+        if not algorithm.privacy.noisy and not bool(
+            received.weighty.all()
+        ):  # a group without weight stands still: momentum must not carry it on
             models, memory = _where(received.weighty, models, state.models), _where(received.weighty, memory, before)
         if memory:
             joints["server"] = memory
@@ -219,9 +240,18 @@ def _next_state(work: Work, state: ServerState, received: _Received, update: Par
     return replace(state, round=state.round + 1, models=models, joints=joints, clients=received.remembered)
 
 
+def _still(work: Work, received: _Received) -> tuple[str, ...]:
+    """A note that names the clients whose updates were unusable and whose models nobody else has changed: these stood still."""
+    names = work.problem.clients.names
+    alone = [names[client] for client, group in sorted(received.started.items()) if not bool(received.peopled[group])]
+    if not alone:
+        return ()
+    return (f"left out: {', '.join(alone)}; no other update was for their model, which was kept as it was",)
+
+
 def _where(chosen: Tensor, new: Params, old: Params) -> Params:
     """The new rows of chosen groups (bool [G]), the old ones of others; tensors [G, ...]."""
-    return {name: torch.where(chosen.view(-1, *[1] * (value.dim() - 1)), value, old[name]) for name, value in new.items()}
+    return {name: torch.where(per_client(chosen, value), value, old[name]) for name, value in new.items()}
 
 
 def _kept(state: ServerState, received: _Received) -> ServerState:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from fedkg.federated.randomness import cohort
+from fedkg.errors import JobError
+from fedkg.federated.randomness import COHORT, cohort
+from fedkg.models.noise import fold, root, uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +19,23 @@ class UniformSampling:
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
         """See `Sampling.sample`."""
         return cohort(seed, round, population, size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonSampling:
+    """Each client by chance, independently of all others, as accountants of privacy assume: rounds differ in size, and may be empty.
+
+    Args:
+        rate: the chance, above 0 up to 1.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise JobError("a chance to take part is above 0 and at most 1", received=str(self.rate))
+
+    def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
+        """See `Sampling.sample`; `size` is what is expected, and not kept to."""
+        draws = uniform(fold(root(seed, COHORT, round), population), (population,))
+        return torch.nonzero(draws < self.rate).flatten()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting, Start, StartPoint
+from fedkg.federated.rows import equal_rows
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params, names_of
 
@@ -51,6 +52,8 @@ class GlobalStart:
 class PrivateLayers:
     """Some layers are each client's own: they begin as the server's do, never leave the client, and it goes on from them.
 
+    Proximal terms pull the others alone.
+
     Args:
         private: which parameters: prefixes of their names, such as those of a model's head (`Parted`).
         common: where the others begin: at the one model of the server, or at one of several.
@@ -78,7 +81,8 @@ class PrivateLayers:
         """See `Start.place`."""
         point = self.common.place(work, state, clients)
         own = {name: state.clients[f"start/{name}"][clients] for name in names_of(self.private, state.models)}
-        return replace(point, variables=point.variables | own)
+        received = {name: value for name, value in point.pull.items() if name not in own}
+        return replace(point, variables=point.variables | own, anchor=received)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `Start.part`."""
@@ -111,10 +115,10 @@ class OwnModel:
         return _copies(models, population, self.room)
 
     def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
-        """See `Start.place`; the anchor is the common start."""
+        """See `Start.place`; the anchor is what the client received of the common start."""
         point = self.common.place(work, state, clients)
         own = {name: state.clients[f"{self.room}/{name}"][clients] for name in state.models}
-        return replace(point, variables=own, anchor=point.variables)
+        return replace(point, variables=own, anchor=point.pull)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `Start.part`."""
@@ -168,7 +172,7 @@ class BestModel:
 
 def _copies(models: Params, population: int, room: str) -> Params:
     """The server's first model for each of the N clients."""
-    return {f"{room}/{name}": value[:1].expand(population, *value.shape[1:]).clone() for name, value in models.items()}
+    return equal_rows({f"{room}/{name}": value[:1] for name, value in models.items()}, population)
 
 
 def _at_home(setting: Setting, outcome: Outcome, own: tuple[str, ...], room: str) -> Outcome:

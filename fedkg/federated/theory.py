@@ -134,8 +134,10 @@ class RateFit:
     r2_interval: tuple[float, float] | None = None
 
 
-def rate_fit(values: Sequence[float], *, rho: float = 0.0, bootstrap: int = 0, seed: int = 0) -> RateFit:
-    """Least-squares fit of values at rounds 1, 2, ...; without violations (rho = 0) there is no constant term.
+def rate_fit(
+    values: Sequence[float], *, rounds: Sequence[int] | None = None, rho: float = 0.0, bootstrap: int = 0, seed: int = 0
+) -> RateFit:
+    """Least-squares fit of values at `rounds` (None: 1, 2, ...); without violations (rho = 0) there is no constant term.
 
     Args:
         bootstrap: how many times the rounds are drawn anew, with replacement, for the interval of R^2; 0 for none.
@@ -143,7 +145,7 @@ def rate_fit(values: Sequence[float], *, rho: float = 0.0, bootstrap: int = 0, s
     y = np.asarray(values, np.float64)
     if len(y) < 3:
         raise JobError("too few rounds for a fit of the rate", expected="at least 3", received=str(len(y)))
-    slow = 1 / np.sqrt(np.arange(1, len(y) + 1, dtype=np.float64))
+    slow = 1 / np.sqrt(np.arange(1, len(y) + 1, dtype=np.float64) if rounds is None else np.asarray(rounds, np.float64))
     design = np.stack([slow, np.ones_like(slow)], axis=1) if rho > 0 else slow[:, None]
     coefficients, r2 = _least_squares(design, y)
     return RateFit(

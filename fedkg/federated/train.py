@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.budget import affordable, check_same
 from fedkg.federated.composed import check
-from fedkg.federated.executors import EXECUTORS
+from fedkg.federated.executors import EXECUTORS, Crew, Ranks, executor_of
 from fedkg.federated.executors.auto import choose
 from fedkg.federated.executors.interface import Work
+from fedkg.federated.pace import check_paces
 from fedkg.federated.problem import Problem, gathered, pool
+from fedkg.federated.randomness import model_seed
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.round import run_round
+from fedkg.federated.rows import ClientRows, placed, whole
 from fedkg.federated.settings import Settings
-from fedkg.federated.state import ServerState
+from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors
 from fedkg.models.model import Params
 
 
@@ -26,17 +31,19 @@ def initial_state(problem: Problem, algorithm: Algorithm, settings: Settings, pa
     """The state before the first round.
 
     The server's first model starts as the model does for the settings' seed, or at `params` (without a leading dimension); further
-    models, where the algorithm holds several, as the model does for the seeds after it, or like the first where the algorithm says so.
+    models, where the algorithm holds several, as the model does for seeds of their own (`model_seed`), or like the first where the
+    algorithm says so.
     """
     problem = gathered(problem) if algorithm.pooled else problem
     population, dtype, device = len(problem.clients.names), problem.clients.x[0].dtype, problem.clients.x[0].device
-    several = [problem.model.init(settings.seed + place, dtype) for place in range(algorithm.start.held(population))]
+    held = algorithm.start.held(population)
+    several = [problem.model.init(model_seed(settings.seed, place), dtype) for place in range(1 if algorithm.alike else held)]
     if params is not None:
         several[0] = params
-    if algorithm.alike:
-        several = [several[0]] * len(several)
+    several *= held if algorithm.alike else 1
     models = {name: torch.stack([one[name].detach() for one in several]).to(device) for name in several[0]}
     joints = {"server": algorithm.server.begin(models), "local": algorithm.local.shared(models)}
+    joints["privacy"] = {} if algorithm.budget is None else algorithm.budget.begin()
     rows = algorithm.start.remembered(models, population) | algorithm.local.remembered(models, population)
     if algorithm.beside is not None:
         rows |= algorithm.beside.start.remembered(models, population) | algorithm.beside.local.remembered(models, population)
@@ -44,36 +51,92 @@ def initial_state(problem: Problem, algorithm: Algorithm, settings: Settings, pa
 
 
 def train(
-    problem: Problem, algorithm: Algorithm, settings: Settings, state: ServerState | None = None
+    problem: Problem,
+    algorithm: Algorithm,
+    settings: Settings,
+    state: ServerState | None = None,
+    *,
+    crew: Crew | None = None,
+    folder: Path | None = None,
+    ranks: Ranks | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
-    """Yield the state and the record after each round until ``settings.rounds`` rounds are done.
+    """Yield the state and the record after each round until ``settings.rounds`` rounds are done, or a budget of privacy is spent.
 
     Resumable to the bit: started again from a state it has yielded (saved by `state.to_tensors`, loaded by `state.from_tensors`), it
     goes on exactly as it would have gone on. The choice of executor is made once, before the first round, and is part of the state.
 
     Args:
         state: where to go on; None begins anew.
+        crew: worker processes to train with where the executor is ``processes``; None starts some and ends them with the training.
+        folder: where rows of clients beyond `Settings.client_memory` are kept; None: in temporary files, which go with the states.
+        ranks: the processes that train together, each of which calls this with the same problem; they begin at the state of rank 0, and
+            each yields the same. None: this process alone.
 
     Raises:
         JobError: when the algorithm contradicts itself, or the state does not fit the problem. TooFewClients: see `run_round`.
     """
-    check(algorithm, settings)
+    check(algorithm, settings, len(problem.clients.names))
+    check_paces(problem.clients.names, algorithm, settings)
     problem = gathered(problem) if algorithm.pooled else problem
     fresh = initial_state(problem, algorithm, settings)
+    if ranks is not None:
+        state = _of_first(state, ranks)
     state = fresh if state is None else _checked(state, fresh)
+    last = settings.rounds
+    if algorithm.budget is not None:
+        check_same(algorithm.budget, state, algorithm.sampling, settings, len(problem.clients.names))
+        last = affordable(algorithm.budget, algorithm.sampling, settings, len(problem.clients.names))
+    state = replace(state, clients=placed(state.clients, settings.client_memory, folder))
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
-    if state.choice is None:
-        with intra_op_threads(settings.threads):
-            state = replace(state, choice=choose(work, state))
-    choice = state.choice
-    assert choice is not None
-    executor = EXECUTORS[choice.executor](chunk=choice.chunk)
-    while state.round < settings.rounds:
-        with intra_op_threads(choice.threads):
-            state, record = run_round(work, executor, state)
-        if state.round == 1:
-            record = replace(record, notes=(f"executor: {choice.reason}", *record.notes))
-        yield state, record
+    if ranks is not None:
+        _same_data(ranks, work)
+    with nullcontext(crew) if crew is not None else Crew(settings.workers) as workers:
+        if state.choice is None:
+            with intra_op_threads(settings.threads):
+                state = replace(state, choice=_chosen(work, state, workers, ranks))
+        choice = state.choice
+        assert choice is not None
+        executor = executor_of(choice, workers, ranks)
+        while state.round < last:
+            with intra_op_threads(choice.threads):
+                state, record = run_round(work, executor, state)
+            if state.round == 1:
+                record = replace(record, notes=(f"executor: {choice.reason}", *record.notes))
+            if state.round == last < settings.rounds:
+                record = replace(record, ends=True, notes=(*record.notes, _spent(algorithm, state)))
+            yield state, record
+
+
+def _spent(algorithm: Algorithm, state: ServerState) -> str:
+    """Why a training ends before its last round."""
+    assert algorithm.budget is not None
+    spent = algorithm.budget.epsilon_after(state.joints["privacy"]["releases"].tolist())
+    budget = f"epsilon {algorithm.budget.epsilon:g} at delta {algorithm.budget.delta:g}"
+    return f"the training ends after round {state.round}: one more would exceed the budget of {budget}; {spent:.3f} is spent"
+
+
+def _of_first(state: ServerState | None, ranks: Ranks) -> ServerState | None:
+    """The state that rank 0 begins with, in all ranks; rows in files as tensors but for rank 0 itself."""
+    sent = None if state is None else replace(state, clients={name: whole(rows) for name, rows in state.clients.items()})
+    found = ranks.first(None if sent is None else to_tensors(sent))
+    return state if found is None or ranks.rank == 0 else from_tensors(*found)
+
+
+def _same_data(ranks: Ranks, work: Work) -> None:
+    """Raise JobError where the ranks would train on different data."""
+    pool = work.pool
+    sums = [float(value.double().nansum()) for value in (pool.x, pool.y)]
+    told = ranks.told(f"{list(pool.x.shape)} of {len(pool.sizes)} clients, sums {sums}")
+    if len(set(told)) > 1:
+        other = next(rank for rank, text in enumerate(told) if text != told[0])
+        raise JobError("the ranks have different data", expected=f"rank 0: {told[0]}", received=f"rank {other}: {told[other]}")
+
+
+def _chosen(work: Work, state: ServerState, crew: Crew, ranks: Ranks | None) -> Choice:
+    """The executor; with several ranks as rank 0 measures it, for a part of the cohort."""
+    if ranks is None:
+        return choose(work, state, crew)
+    return ranks.first(choose(work, state, crew, ranks.size) if ranks.rank == 0 else Choice(executor="", chunk=1, threads=1))
 
 
 @contextmanager
@@ -90,7 +153,11 @@ def intra_op_threads(count: int) -> Iterator[None]:
 def _checked(state: ServerState, fresh: ServerState) -> ServerState:
     if state.choice is not None and state.choice.executor not in EXECUTORS:
         raise JobError("the state was trained by an unknown executor", expected=", ".join(EXECUTORS), received=state.choice.executor)
-    for what, mine, theirs in (("model", state.models, fresh.models), ("clients", state.clients, fresh.clients)):
+    parts: tuple[tuple[str, Mapping[str, ClientRows], Mapping[str, ClientRows]], ...] = (
+        ("model", state.models, fresh.models),
+        ("clients", state.clients, fresh.clients),
+    )
+    for what, mine, theirs in parts:
         for name, value in theirs.items():
             there = mine.get(name)
             if there is None or there.shape != value.shape or there.dtype != value.dtype:
@@ -106,4 +173,14 @@ def _checked(state: ServerState, fresh: ServerState) -> ServerState:
         missing = sorted(set(memory) - set(state.joints.get(joint, {})))
         if missing:
             raise JobError("the state does not fit the algorithm", received=f"it remembers nothing of {joint}: {missing[0]}")
-    return state
+    return _in_order(state, fresh)
+
+
+def _in_order(state: ServerState, fresh: ServerState) -> ServerState:
+    """The state with its tensors in the order in which they were made: files have another, and noise and sums go by it."""
+    return replace(
+        state,
+        models={name: state.models[name] for name in fresh.models},
+        joints={joint: {name: memory[name] for name in (fresh.joints.get(joint, {}) | memory)} for joint, memory in state.joints.items()},
+        clients={name: state.clients[name] for name in fresh.clients},
+    )

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from fedkg.federated.joints import Outcome, Setting
-from fedkg.federated.local import change, descend, per_client
+from fedkg.federated.local import change, descend
+from fedkg.federated.per_client import per_client
+from fedkg.federated.rows import equal_rows
 from fedkg.models.model import Gradient, Params
 
 
@@ -27,7 +30,7 @@ class ControlVariates:
 
     def remembered(self, models: Params, population: int) -> Params:
         """See `Local.remembered`: c_k."""
-        return {f"local/{name}": value.new_zeros((population, *value.shape[1:])) for name, value in models.items()}
+        return equal_rows({f"local/{name}": torch.zeros_like(value[:1]) for name, value in models.items()}, population)
 
     def shared(self, models: Params) -> Params:
         """See `Local.shared`: c."""
@@ -42,11 +45,11 @@ class ControlVariates:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """See `Local.advance`."""
         for name, slope in gradient.items():
             descend(variables[name], slope, rate)
-            variables[name].sub_(carry[name], alpha=rate)
+            descend(variables[name], carry[name], rate)
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `Local.finish`."""
@@ -73,8 +76,8 @@ class ProxSkip:
     def remembered(self, models: Params, population: int) -> Params:
         """See `Local.remembered`: h_k before the last average, where the client ended, and 1 / (S rate) of its last round, at first 0."""
         first = next(iter(models.values()))
-        rows = {f"local/{part}/{name}": value.new_zeros((population, *value.shape[1:])) for name, value in models.items() for part in "hw"}
-        return rows | {"local/scale": first.new_zeros((population, 1))}
+        row = {f"local/{part}/{name}": torch.zeros_like(value[:1]) for name, value in models.items() for part in "hw"}
+        return equal_rows(row | {"local/scale": first.new_zeros((1, 1))}, population)
 
     def shared(self, models: Params) -> Params:
         """See `Local.shared`."""
@@ -93,11 +96,11 @@ class ProxSkip:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """See `Local.advance`."""
         for name, slope in gradient.items():
             descend(variables[name], slope, rate)
-            variables[name].add_(carry[name], alpha=rate)
+            descend(variables[name], carry[name], -rate)
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `Local.finish`."""

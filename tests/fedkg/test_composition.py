@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
-from fedkg.composition import Composition, contradiction
+from fedkg.composition import Composition, contradictions, told
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, fedavg, scfa, train
-from fedkg.federated.algorithms import centralised, fedrep, fltrust, ifca, krum, local_only, median, scaffnew, scaffold
+from fedkg.federated.algorithms import (
+    centralised,
+    fedrep,
+    fltrust,
+    ifca,
+    krum,
+    local_only,
+    median,
+    multi_krum,
+    pcfedavg,
+    scaffnew,
+    scaffold,
+)
 from fedkg.federated.local import PrivateFirst
 from fedkg.federated.proximal import Proximal
 from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
@@ -26,6 +39,8 @@ EPOCHS = Settings(rounds=1, local_epochs=1, executor="stacked")
 
 @dataclass(frozen=True)
 class Clipped:
+    noisy = False
+
     def client(self, update: Params, keys: torch.Tensor) -> Params:
         return update
 
@@ -33,9 +48,10 @@ class Clipped:
         return update
 
 
-def problem() -> Problem:
+def problem(sites: int = 2) -> Problem:
     x = torch.arange(12.0).view(6, 2)
-    clients = Clients(names=("a", "b"), x=(x, x + 1), y=(x[:, 0], x[:, 1]))
+    every = range(sites)
+    clients = Clients(names=tuple(f"site {i}" for i in every), x=tuple(x + i for i in every), y=tuple(x[:, i % 2] for i in every))
     return Problem(model=MLP(inputs=2, hidden=()), loss=SquaredError(), clients=clients)
 
 
@@ -83,16 +99,60 @@ def test_private_layers_that_are_not_there(prefixes: tuple[str, ...], said: str)
 
 
 def test_fedavg_contradicts_nothing() -> None:
-    assert contradiction(Composition()) is None
+    assert contradictions(Composition()) == ()
 
 
 @pytest.mark.parametrize(("sampled", "refused"), [(4, True), (5, False), (None, False)])
 def test_krum_needs_enough_clients(sampled: int | None, refused: bool) -> None:
-    assert (contradiction(Composition(aggregate="krum", attackers=1, sampled=sampled)) is not None) is refused
+    assert bool(contradictions(Composition(aggregate="krum", attackers=1, sampled=sampled))) is refused
 
 
 @pytest.mark.parametrize(
     ("trim", "sampled", "refused"), [(0.1, 9, True), (0.1, 10, False), (0.5, 2, True), (0.5, 3, False), (0.0, 3, False)]
 )
 def test_a_trimmed_mean_trims(trim: float, sampled: int, refused: bool) -> None:
-    assert (contradiction(Composition(aggregate="trimmed_mean", trim=trim, sampled=sampled)) is not None) is refused
+    assert bool(contradictions(Composition(aggregate="trimmed_mean", trim=trim, sampled=sampled))) is refused
+
+
+@pytest.mark.parametrize("attackers", [1, 2])
+@pytest.mark.parametrize("make", [krum, multi_krum])
+def test_krum_in_python_needs_as_many_clients_as_in_a_job(make: Callable[..., Algorithm], attackers: int) -> None:
+    """Two sites are fewer than 2 attackers + 3; with so many it runs, and with half of twice as many in each round too."""
+    with pytest.raises(JobError, match=r"at least 2 attackers \+ 3 clients"):
+        next(train(problem(), make(attackers=attackers), STEPS))
+    enough = 2 * attackers + 3
+    next(train(problem(enough), make(attackers=attackers), STEPS))
+    next(train(problem(2 * enough), make(attackers=attackers), replace(STEPS, participation=0.5)))
+    with pytest.raises(JobError, match="contradicts itself"):
+        next(train(problem(enough), make(attackers=attackers), replace(STEPS, participation=0.5)))
+
+
+def test_krum_that_expects_nobody_to_be_corrupt_takes_any_number() -> None:
+    next(train(problem(), krum(attackers=0), STEPS))
+
+
+def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
+    found = contradictions(Composition(local="scaffold", by_rules=True, aggregate="krum", protected=True))
+    reason, instead = told(found)
+    for word in ("count every client alike", "protect the update alone", "past the aggregate", "weights by the rules keep out"):
+        assert word in reason
+    assert all(f"({place}) " in text for place in range(1, len(found) + 1) for text in (reason, instead))
+    with pytest.raises(JobError) as caught:
+        next(train(problem(), replace(scaffnew(), server=AdaptiveStep(memory="adam")), replace(EPOCHS, participation=0.5)))
+    for word in ("server takes the mean", "all clients take part", "equally many steps"):
+        assert word in str(caught.value)
+
+
+def test_where_nothing_is_exchanged_nothing_else_is_told() -> None:
+    [one] = contradictions(Composition(exchange="none", by_rules=True, private=True, local="scaffold"))
+    assert "nothing is exchanged" in one.reason
+
+
+def test_weights_by_the_rules_do_not_go_with_agents() -> None:
+    with pytest.raises(JobError, match="could not move its block into its own set"):
+        next(train(problem(), replace(pcfedavg(), weighting=ByValidity()), STEPS))
+
+
+def test_who_asks_scaffnew_for_epochs_is_told_what_to_write() -> None:
+    with pytest.raises(JobError, match=r"`local_steps` instead of `local_epochs` \(steps = epochs \* rows of a site / rows in a batch\)"):
+        next(train(problem(), scaffnew(), EPOCHS))

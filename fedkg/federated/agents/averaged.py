@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fedkg.federated.per_client import per_client
 from fedkg.federated.server import AddUpdate
 from fedkg.models.model import Params
 
@@ -33,7 +34,7 @@ class AddAndAverage(AddUpdate):
         kept: Params = {"count": count}
         for name, value in new.items():
             before = memory[AVERAGE + name]
-            kept[AVERAGE + name] = before + (value - before) / count.to(value).view(-1, *[1] * (value.dim() - 1))
+            kept[AVERAGE + name] = before + (value - before) / per_client(count, value)
         return new, kept
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.joints import Outcome, Setting, StartPoint
 from fedkg.federated.local import change
+from fedkg.federated.per_client import per_client
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Gradient, Outer, Params
 
@@ -115,9 +116,9 @@ class _Steps:
         common, extra = {}, {}
         for name, slope in gradient.items():
             dense = slope.dense() if isinstance(slope, Outer) else slope
-            strength, penalty = _against(carry["strength"], dense), _against(carry["penalty"], dense)
+            strength, penalty = per_client(carry["strength"], dense), per_client(carry["penalty"], dense)
             pull = strength * (own[name] - average[name])
-            common[name] = (dense - pull) / _against(carry["agents"], dense)
+            common[name] = (dense - pull) / per_client(carry["agents"], dense)
             extra[name] = pull + penalty * away[name] if name in away else pull
         return common, extra
 
@@ -130,14 +131,14 @@ class AllBlockSteps(_Steps):
         """See `Local.point`: the agent's own estimate of the population's average."""
         return {name: value.mean(1) for name, value in variables.items()}
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """See `Local.advance`."""
         agent = carry["agent"]
         here = torch.arange(len(agent), device=agent.device)
         own = {name: value[here, agent] for name, value in variables.items()}
         common, extra = self._both(own, self.point(variables), gradient, carry)
         for name, value in variables.items():
-            step = _against(carry["step"], own[name])
+            step = per_client(carry["step"], own[name])
             value.sub_((step * common[name]).unsqueeze(1))
             value[here, agent] -= step * extra[name]
 
@@ -150,13 +151,13 @@ class TwoVectorSteps(_Steps):
         """See `Local.point`."""
         return {name.removeprefix(MEAN): value for name, value in variables.items() if name.startswith(MEAN)}
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float) -> None:
+    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
         """See `Local.advance`."""
         own = {name: variables[OWN + name] for name in gradient}
         common, extra = self._both(own, self.point(variables), gradient, carry)
         for name, value in own.items():
-            step = _against(carry["step"], value)
-            variables[MEAN + name].sub_(step * (common[name] + extra[name] / _against(carry["agents"], value)))
+            step = per_client(carry["step"], value)
+            variables[MEAN + name].sub_(step * (common[name] + extra[name] / per_client(carry["agents"], value)))
             value.sub_(step * (common[name] + extra[name]))
 
 
@@ -212,11 +213,6 @@ class TwoVectorMean(BlockMean):
         for name, total in fold.blocks.items():
             agents, own = total.shape[0], update[OWN + name]
             others = (agents * update[MEAN + name] - own) / max(1, agents - 1)  # how each block of another has changed
-            blocks[name] = total.index_add(0, groups, _against(weights.to(total), others) * (own - others))
+            blocks[name] = total.index_add(0, groups, per_client(weights, others) * (own - others))
             common[name] = fold.common[name] + torch.tensordot(weights.to(total), others, 1)
         return BlockSums(blocks=blocks, common=common, weight=fold.weight + weights.sum())
-
-
-def _against(numbers: Tensor, value: Tensor) -> Tensor:
-    """Numbers [C] laid against a value [C, ...]."""
-    return numbers.view(-1, *[1] * (value.dim() - 1))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.agents.sets import AgentSets
-from fedkg.federated.joints import Step
+from fedkg.federated.joints import OfClients, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class PenaltySchedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SetPenalty:
+class SetPenalty(OfClients):
     """``rho_r / 2 dist^2(x, X_i)``: what the one shared model misses of client i's set (section 5, the penalised baselines).
 
     Args:
@@ -54,6 +55,11 @@ class SetPenalty:
     def __post_init__(self) -> None:
         if self.schedule.first is None:
             raise JobError("a penalty beside the loss needs its strength", expected="PenaltySchedule(first=...)")
+
+    @property
+    def reads(self) -> Literal["parameters"]:
+        """See `KnownTerm.reads`."""
+        return "parameters"
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""

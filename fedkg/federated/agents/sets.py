@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from fedkg.errors import JobError, SetError
 from fedkg.models.model import Params
 from fedkg.pack import Pack
+from fedkg.pack.sets import KeptSet
 from fedkg.projection import Box, Intersection, L1Ball, L2Ball, LInfBall, ProjectionSet, set_of
 from fedkg.projection.kept import Given
 
@@ -38,6 +39,10 @@ class SetPart:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chosen", lru_cache(maxsize=KNOWN_STACKS)(self.chosen))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """In another process stacks are made anew."""
+        return SetPart, (getattr(self.chosen, "__wrapped__", self.chosen), self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,8 +95,7 @@ def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> Agent
     >>> ball.distance2({"w": torch.tensor([[3.0], [3.0]])}, torch.tensor([0, 1])).tolist()
     [4.0, 1.0]
     """
-    sets = tuple(each)
-    return AgentSets(parts=(SetPart(lambda places: _stacked([sets[place] for place in places]), names),))
+    return AgentSets(parts=(SetPart(partial(_of_these, tuple(each)), names),))
 
 
 def kept_sets(pack: Pack, agents: Sequence[str], given: Given | None = None) -> AgentSets | None:
@@ -116,11 +120,7 @@ def kept_sets(pack: Pack, agents: Sequence[str], given: Given | None = None) -> 
         )
     for kept in ours:
         set_of(kept, agents, given)  # says now what is missing
-
-        def chosen(places: tuple[int, ...], kept=kept) -> ProjectionSet:  # type: ignore[no-untyped-def]  # the set of this turn of the loop
-            return set_of(kept, [agents[place] for place in places], given, dtype=torch.float64)
-
-        together.setdefault(kept.target, []).append(chosen)
+        together.setdefault(kept.target, []).append(partial(_kept_by, kept, tuple(agents), given))
     if not together:
         return None
     return AgentSets(parts=tuple(SetPart(_all_of(several), (target,) if target else ()) for target, several in together.items()))
@@ -129,7 +129,19 @@ def kept_sets(pack: Pack, agents: Sequence[str], given: Given | None = None) -> 
 def _all_of(several: Sequence[Chosen]) -> Chosen:
     if len(several) == 1:
         return several[0]
-    return lambda places: Intersection([one(places) for one in several])
+    return partial(_in_all, tuple(several))
+
+
+def _of_these(sets: tuple[ProjectionSet, ...], places: tuple[int, ...]) -> ProjectionSet:
+    return _stacked([sets[place] for place in places])
+
+
+def _in_all(several: tuple[Chosen, ...], places: tuple[int, ...]) -> ProjectionSet:
+    return Intersection([one(places) for one in several])
+
+
+def _kept_by(kept: KeptSet, agents: tuple[str, ...], given: Given | None, places: tuple[int, ...]) -> ProjectionSet:
+    return set_of(kept, [agents[place] for place in places], given, dtype=torch.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

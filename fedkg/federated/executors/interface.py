@@ -61,6 +61,6 @@ class Executor(Protocol):
     def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
         """The updates of the clients (int64 [K]) in round ``state.round + 1``, in one or more stacks, in any order.
 
-        `limit` stops every client after so many steps; for measuring.
+        The tensors of a stack hold until the next one is asked for. `limit` stops every client after so many steps; for measuring.
         """
         ...

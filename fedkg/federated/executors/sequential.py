@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedkg.federated.batches import plan, steps_of
+from fedkg.federated.batches import by_chance, plan
 from fedkg.federated.executors.interface import Updates, Work
 from fedkg.federated.joints import Setting, Step
+from fedkg.federated.pace import batch_for, rate_for, steps_for
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
 from fedkg.models.noise import Noise
@@ -44,7 +45,7 @@ class Sequential:
 def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, noise: Tensor, limit: int | None) -> Updates:
     algorithm, settings, problem = work.algorithm, work.settings, work.problem
     sizes, offsets = work.pool.sizes[client], work.pool.offsets[client]
-    steps = steps_of(sizes, settings, limit)
+    steps = steps_for(work, client, limit)
     start = algorithm.start.place(work, state, client)
     setting = Setting(
         state=state,
@@ -52,27 +53,34 @@ def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, no
         samples=sizes,
         share=work.pool.share(client),
         steps=steps,
-        rate=settings.rate(state.round + 1),
+        rate=rate_for(work, state.round + 1, client),
         start=start,
     )
     variables = {name: value.clone() for name, value in start.variables.items()}
     carry = algorithm.local.begin(setting, variables)
-    batches = plan(order, sizes, offsets, steps, settings.batch, passes=settings.local_steps is None, padding=-1)
+    batch = batch_for(work, client)
+    if algorithm.differentiation.by_chance:
+        batches = by_chance(order, sizes, offsets, steps, batch, padding=-1)
+    else:
+        batches = plan(order, sizes, offsets, steps, batch, passes=settings.local_steps is None, padding=-1)
+    expected = None if batches.expected is None else batches.expected.to(work.pool.x.dtype)
     total = torch.zeros(1, dtype=work.pool.x.dtype)
     for step_number, (index, valid) in enumerate(zip(batches.index, batches.valid, strict=True)):
-        rows = index[valid]
+        rows = index[valid] if bool(valid.any()) else index[:, :1].flatten()  # the row of zeros, which then counts nothing
         step = Step(
             model=problem.model,
             loss=problem.loss,
             params=algorithm.local.point(variables),
             x=work.pool.x[rows].unsqueeze(0),
             y=work.pool.y[rows].unsqueeze(0),
-            share=None,
+            share=None if expected is None else (valid.sum() > 0) / expected.expand(1, len(rows)),
             noise=Noise(noise, step_number),
             clients=client,
             start=start.pull,
             round=state.round + 1,
             keys={name: codes[rows].unsqueeze(0) for name, codes in work.pool.keys.items()} if algorithm.terms else {},
+            expected=expected,
+            autocast=torch.bfloat16 if settings.precision == "bfloat16" else None,
         )
         value, gradient = algorithm.differentiation(step, algorithm.terms)
         algorithm.local.advance(variables, gradient, carry, setting.rate)

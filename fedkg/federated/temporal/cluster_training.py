@@ -17,7 +17,7 @@ from fedkg.federated.guard import usable
 from fedkg.federated.local import SGD
 from fedkg.federated.problem import Clients, Problem, pool
 from fedkg.federated.record import RoundRecord
-from fedkg.federated.state import ServerState
+from fedkg.federated.state import Choice, ServerState
 from fedkg.federated.temporal.clusters import CLUSTER, ClusterStart
 from fedkg.federated.temporal.properties import mined
 from fedkg.federated.temporal.shared import Inferred, traces_of
@@ -55,7 +55,7 @@ class ClusterTraining:
 
     def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
         """See `AfterRound.apply`."""
-        from fedkg.federated.executors import EXECUTORS  # the executors are made of algorithms, and this is a part of one
+        from fedkg.federated.executors import executor_of  # the executors are made of algorithms, and this is a part of one
 
         place = {name: position for position, name in enumerate(work.problem.clients.names)}
         members = [place[name] for name in record.clients if name not in record.excluded]
@@ -65,12 +65,11 @@ class ClusterTraining:
         active = sorted(set(groups))
         together = [[member for member, group in zip(members, groups, strict=True) if group == cluster] for cluster in active]
         inner = self._work(work, state, active, together)
-        choice = state.choice
-        name, chunk = ("stacked", len(active)) if choice is None else (choice.executor, choice.chunk)
+        choice = state.choice or Choice(executor="stacked", chunk=len(active), threads=1)
         begun = replace(state, clients={CLUSTER: torch.tensor(active, dtype=torch.int64, device=work.pool.x.device)})
         models = dict(state.models)
         lost: dict[int, str] = {}
-        for sent in EXECUTORS[name](chunk=chunk).train(inner, begun, torch.arange(len(active), device=work.pool.x.device)):
+        for sent in executor_of(choice).train(inner, begun, torch.arange(len(active), device=work.pool.x.device)):
             updates = usable(sent)
             lost |= updates.rejected
             models = {key: value.index_add(0, updates.groups, updates.update[key]) for key, value in models.items()}

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting, StartPoint
+from fedkg.federated.rows import changed
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.federated.temporal.shared import Inferred
@@ -101,7 +102,8 @@ class ByProperty:
             groups = assigned(losses(work, state, clients, self.inferred), self.assignment)
         else:
             groups = cluster_of(work, state, clients, self.inferred)
-        kept = state.clients[CLUSTER].index_copy(0, clients, groups)
+        before = state.clients[CLUSTER]
+        kept = changed(before, clients, groups, before=before)
         return replace(state, clients={**state.clients, CLUSTER: kept})
 
 

@@ -32,7 +32,7 @@ def conjunction(banks: Sequence[Bank]) -> Bank:
         own = [places.setdefault((column, view), len(places)) for column, view in read]
         new = Renumbering(
             slot=lambda table, index, own=own: own[index],  # type: ignore[misc]  # mypy does not see the default
-            param=lambda table, index, before=before: before + index,  # type: ignore[misc]
+            param=lambda table, index, before=before: before + index,  # type: ignore[misc]  # as above
             members=lambda table: table,
         )
         parts.append(renumbered(bank.skeleton, new))

@@ -44,6 +44,7 @@ class Properties:
         pack, inferences: what was mined. values: float64 [C, P] of each inference; NaN where not determined.
         layout: of the channels. Traces come scaled as it says; they are judged and moved in source units.
         steps: T.
+        epsilon: what each trace has spent of its privacy for the values; None: they were found without.
     """
 
     pack: Pack
@@ -51,6 +52,7 @@ class Properties:
     values: tuple[Tensor, ...]
     layout: InputLayout
     steps: int
+    epsilon: float | None = None
     _alike: tuple[_Alike, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -159,7 +161,8 @@ def mined(
             values.append(pooled.expand(len(traces), -1))
         else:
             values.append(mine(pack, inference, together, layout=layout, inside=inside, pick=pick).values)
-    return Properties(pack=pack, inferences=chosen, values=tuple(values), layout=layout, steps=int(traces[0].shape[1]))
+    spent = pick.epsilon * sum(len(one.parameters) for one in chosen) if pick.noisy else None
+    return Properties(pack=pack, inferences=chosen, values=tuple(values), layout=layout, steps=int(traces[0].shape[1]), epsilon=spent)
 
 
 def as_traces(flat: Tensor, steps: int, channels: int) -> Tensor:

@@ -6,17 +6,18 @@ Letters: C clients of a stack, B batch, T steps of a forecast, V channels, H = T
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import Step
+from fedkg.federated.joints import OfClients, Step
 from fedkg.federated.temporal.properties import Properties, as_traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TeacherLoss:
+class TeacherLoss(OfClients):
     """``weight * mean |y - y*|`` over samples, steps and channels, y* the nearest satisfying trace, which is held (equation 2).
 
     The distance is L1 in the units of the model, y* the nearest in source units; with channels of different scale the two nearest differ.
@@ -31,6 +32,11 @@ class TeacherLoss:
     def __post_init__(self) -> None:
         if not self.weight >= 0:
             raise JobError("the weight of the teacher must not be negative", received=str(self.weight))
+
+    @property
+    def reads(self) -> Literal["samples", "client"]:
+        """See `KnownTerm.reads`: a property that was mined without privacy tells of all samples of a client."""
+        return "client" if self.properties.epsilon is None else "samples"
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""

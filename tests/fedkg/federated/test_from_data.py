@@ -27,8 +27,20 @@ def test_tables_are_scaled_by_their_training_samples_and_unknown_inputs_stand_at
     secom = standardised(data_set("secom", size=200))
     assert not np.isnan(secom.data.x).any()
     assert secom.outputs is None
-    images = data_set("mnist", size=12)
-    assert standardised(images).data.x is images.x
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar-10"])
+def test_images_are_scaled_by_the_channels_of_their_training_samples(name: str) -> None:
+    images = data_set(name, size=2_500)
+    ready = standardised(images)
+    assert images.test is not None
+    assert ready.data.x.dtype == np.float32
+    known = ready.data.x[~images.test].astype(np.float64)
+    np.testing.assert_allclose(known.mean((0, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(known.std((0, 2, 3)), 1, atol=1e-5)
+    assert ready.inputs.names == images.features
+    back = ready.data.x * ready.inputs.std[:, None, None] + ready.inputs.mean[:, None, None]
+    np.testing.assert_allclose(back, images.x, atol=1e-6)
 
 
 def test_unknown_targets_stay_unknown() -> None:

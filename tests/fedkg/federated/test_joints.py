@@ -46,6 +46,8 @@ class Clipped:
 
     bound: float = 0.05
 
+    noisy = False
+
     def client(self, update: Params, keys: Tensor) -> Params:
         norm = torch.stack([value.flatten(1).square().sum(1) for value in update.values()]).sum(0).sqrt()
         scale = (self.bound / norm).clamp(max=1)

@@ -347,6 +347,7 @@ def test_an_agent_that_sends_nan_is_left_out(form: Literal["two", "all"]) -> Non
     algorithm = pcfedavg(sets=boxes(low, high), penalty=1.0, form=form)
     for state, record in train(broken, algorithm, rounds(3, 0.01)):
         assert list(record.excluded) == ["agent_1"]
+        assert "left out: agent_1; no other update was for their model, which was kept as it was" in record.notes
         assert bool(torch.isfinite(state.models["point"]).all())
     assert torch.equal(state.models["point"][1], initial_state(problem, algorithm, rounds(3, 0.01)).models["point"][1])
 

@@ -115,6 +115,8 @@ class Shouting:
     corrupt: tuple[int, ...]
     population: int
 
+    noisy = False
+
     def client(self, update: dict[str, Tensor], keys: Tensor) -> dict[str, Tensor]:
         scale = torch.tensor([-100.0 if place in self.corrupt else 1.0 for place in range(self.population)], dtype=F64)
         return {name: value * scale.view(-1, *[1] * (value.dim() - 1)) for name, value in update.items()}

@@ -23,7 +23,7 @@ from fedkg.federated import Clients, Settings
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"learning_rate": math.nan}, "learning_rate"),
         ({"schedule": "linear"}, "constant, cosine"),
-        ({"executor": "gpu"}, "auto, stacked, sequential"),
+        ({"executor": "gpu"}, "auto, stacked, processes, sequential"),
         ({"threads": 0}, "threads"),
         ({"chunk": 0}, "chunk"),
         ({"min_clients": 0}, "min_clients"),

@@ -1,0 +1,225 @@
+"""Gradients of minibatches under example-level differential privacy: clipped sample by sample, and noised (DP-SGD, Abadi and others 2016).
+
+Letters: C clients of a stack, B batch, H outputs, D parameters of a model, P of all its tensors together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NoReturn, cast
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.joints import KnownTerm, OutputTerm, SlopedTerm, Step, Term
+from fedkg.models.model import Gradient, Outer, Params, SampleDifferentiated
+from fedkg.models.noise import Noise, fold, normal
+
+SITE = 0x6E6F697365
+"""Before the number of a step in the key of its noise; dropout takes the number itself."""
+
+WRITTEN_OUT = 1 << 22
+"""Numbers of samples' gradients that are written out at once, for models without a closed form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedGradient:
+    """``(sum_b clip(g_b) + clip * noise * N(0, 1)) / expected``, g_b the gradient of sample b's own loss by all parameters together.
+
+    A minibatch holds each sample by chance, and its sum is divided by the number that is expected in it, so that what a sample can change
+    is known: ``clip / expected``. Terms that read each sample alone are part of g_b; terms that read the parameters alone come to it
+    afterwards as they are. With a closed form (`SampleDifferentiated`) no gradient of a sample is written out; otherwise each sample is
+    made a client of its own, in parts. How the objective stands is not told: it is no part of what is noised.
+
+    A sample whose gradient is no number counts nothing: were it let through, the update would be left out, which tells of that sample.
+
+    Args:
+        clip: the largest norm a sample's gradient keeps. noise: standard deviation in clips; 0 clips only.
+    """
+
+    clip: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        if not self.clip > 0 or not self.noise >= 0:
+            raise JobError("clipping needs a norm above 0, noise is at least 0", received=f"clip {self.clip}, noise {self.noise}")
+
+    @property
+    def by_chance(self) -> bool:
+        """See `Differentiation.by_chance`."""
+        return True
+
+    def __call__(self, step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str, Gradient]]:
+        """See `Differentiation`."""
+        inside, outside = parted(terms)
+        answered = tuple(term for term in inside if isinstance(term, OutputTerm))
+        if step.closed is not None and _knows_each(type(step.closed)) and len(answered) == len(inside):
+            gradient = self._closed(step, cast(SampleDifferentiated, step.closed), answered)
+        else:
+            gradient = self._written_out(step, inside)
+        noised = self._noised(step, gradient)
+        for term in outside:
+            for name, pull in _pull(term, step).items():
+                noised[name] = noised[name] + pull
+        return step.x.new_full((len(step.clients),), torch.nan), noised
+
+    def _closed(self, step: Step, model: SampleDifferentiated, terms: tuple[OutputTerm, ...]) -> dict[str, Gradient]:
+        output, saved = model.forward(step.params, step.x, step.noise)
+        slope = step.loss.value_and_slope(output, step.y)[1]
+        ones = slope.new_ones(slope.shape[:2])
+        for term in terms:
+            slope = slope.add_(term.by_output(replace(step, output=output, share=ones))[1])
+        each = model.each(step.params, saved, slope)
+        squares = each[0].squares()
+        for own in each[1:]:
+            squares = squares.add_(own.squares())
+        if not math.isfinite(float(squares.sum())):  # such a sample would stay in the factored sums, whatever it counts
+            return self._written_out(step, terms)
+        factor = self._factor(step.share, squares)
+        return {name: value for own in each for name, value in own.weighted(factor).items()}
+
+    def _written_out(self, step: Step, terms: tuple[Term, ...]) -> dict[str, Gradient]:
+        clients, batch = step.x.shape[:2]
+        size = sum(value[0].numel() for value in step.params.values())
+        part = max(1, min(batch, WRITTEN_OUT // max(1, clients * size)))
+        total: dict[str, Gradient] = {}
+        for first in range(0, batch, part):
+            here = slice(first, min(batch, first + part))
+            each = _each(step, here, terms)
+            squares = torch.stack([value.flatten(2).square().sum(2) for value in each.values()]).sum(0)
+            if not math.isfinite(float(squares.sum())):
+                wrong = ~torch.stack([value.flatten(2).isfinite().all(2) for value in each.values()]).all(0)
+                each = {name: value.masked_fill(wrong.view(*wrong.shape, *[1] * (value.dim() - 2)), 0.0) for name, value in each.items()}
+                squares = squares.masked_fill(wrong, 0.0)
+            factor = self._factor(None if step.share is None else step.share[:, here], squares)
+            for name, value in each.items():
+                added = torch.bmm(factor.unsqueeze(1), value.flatten(2)).view(clients, *value.shape[2:])
+                total[name] = total[name] + added if first else added  # type: ignore[operator]  # these are written out, no factors
+        return total
+
+    def _factor(self, share: Tensor | None, squares: Tensor) -> Tensor:
+        """How much of each sample's gradient is kept, times what the sample counts, [C, B]."""
+        if share is None:
+            _refuse_plan()
+        return squares.rsqrt().mul_(self.clip).clamp_(max=1.0).mul_(share)
+
+    def _noised(self, step: Step, gradient: dict[str, Gradient]) -> dict[str, Tensor]:
+        if step.expected is None or step.noise is None:
+            _refuse_plan()
+        if not self.noise:
+            return {name: value.dense() if isinstance(value, Outer) else value for name, value in gradient.items()}
+        sizes = [value[0].numel() for value in step.params.values()]
+        like = next(iter(step.params.values()))
+        scale = (self.noise * self.clip / step.expected).to(like.dtype)
+        draws = normal(step.noise.keys, SITE + step.noise.step, sum(sizes), scale)
+        noised: dict[str, Tensor] = {}
+        for (name, shape), own in zip(step.params.items(), torch.split(draws, sizes, 1), strict=True):
+            value, own = gradient[name], own.view(shape.shape)
+            noised[name] = torch.baddbmm(own, value.left.transpose(1, 2), value.right) if isinstance(value, Outer) else own + value
+        return noised
+
+
+def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """The terms that read samples one by one, and those that read the parameters alone.
+
+    Raises:
+        JobError: naming a term that may couple samples: what one sample changes is then no longer its own gradient.
+    """
+    for term in terms:
+        if isinstance(term, KnownTerm) and term.reads == "client":
+            raise JobError(
+                f"{type(term).__name__} holds each sample to what was found in all samples of its client, which clipping does not cover",
+                help="find it by fedkg.mining.private, whose cost is then added to the ledger",
+            )
+        if not isinstance(term, KnownTerm):
+            raise JobError(
+                f"{type(term).__name__} does not say that it reads samples one by one",
+                help="clipping needs terms whose `reads` is `samples` or `parameters`: what couples samples is not covered",
+            )
+    known = [term for term in terms if isinstance(term, KnownTerm)]
+    inside = tuple(term for term, own in zip(terms, known, strict=True) if own.reads == "samples")
+    return inside, tuple(term for term, own in zip(terms, known, strict=True) if own.reads == "parameters")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _NoiseOfSamples(Noise):
+    """The randomness of a minibatch whose samples stand as clients: sample b of client c has the values that it has in the minibatch.
+
+    Attributes:
+        own: the minibatch's, of C clients. first: of how many samples before. count: samples of each client here.
+    """
+
+    own: Noise
+    first: int
+    count: int
+
+    def keep(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
+        """See `Noise.keep`; shape is [C * count, 1, H]."""
+        clients = len(self.own.keys)
+        whole = self.own.keep(site, (clients, self.first + self.count, shape[2]), rate)
+        return whole[:, self.first :].reshape(shape)
+
+
+def _each(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[str, Tensor]:
+    """The gradients of some samples of the minibatch, each [C, b, ...]."""
+    clients, count = step.x.shape[0], here.stop - here.start
+
+    def apart(value: Tensor) -> Tensor:
+        """What samples have, [C, B, ...], as [C * b, 1, ...]."""
+        return value[:, here].reshape(clients * count, 1, *value.shape[2:])
+
+    def shown(value: Tensor) -> Tensor:
+        """What clients have, [C, ...], for each of their samples, [C * b, ...]."""
+        return value.unsqueeze(1).expand(clients, count, *value.shape[1:]).reshape(clients * count, *value.shape[1:])
+
+    noise = None
+    if step.noise is not None:
+        places = torch.arange(here.start, here.stop, device=step.noise.keys.device)
+        keys = fold(step.noise.keys.unsqueeze(1), places).flatten()
+        noise = _NoiseOfSamples(keys, step.noise.step, step.noise, here.start, count)
+    with torch.enable_grad():
+        leaves: Params = {name: shown(value.detach()).requires_grad_() for name, value in step.params.items()}
+        one = replace(
+            step,
+            params=leaves,
+            x=apart(step.x),
+            y=apart(step.y),
+            share=None,
+            noise=noise,
+            clients=shown(step.clients),
+            start={name: shown(value) for name, value in step.start.items()},
+            keys={name: apart(codes) for name, codes in step.keys.items()},
+            closed=None,
+        )
+        output = one.model.apply(leaves, one.x, noise)
+        value = one.mean(one.loss.value(output, one.y))
+        one = replace(one, output=output)
+        for term in terms:
+            value = value + term.value(one)
+        slopes = torch.autograd.grad(value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
+    return {name: slope.view(clients, count, *slope.shape[1:]) for name, slope in zip(leaves, slopes, strict=True)}
+
+
+def _pull(term: Term, step: Step) -> Params:
+    """The derivative of a term that reads the parameters alone."""
+    if isinstance(term, SlopedTerm):
+        return term.slope(step)
+    with torch.enable_grad():
+        leaves = {name: value.detach().requires_grad_() for name, value in step.params.items()}
+        value = term.value(replace(step, params=leaves)).sum()
+        slopes = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(leaves, slopes, strict=True))
+
+
+@lru_cache
+def _knows_each(kind: type) -> bool:
+    """Whether models of a type are `SampleDifferentiated`; asked in every step, and a check against a protocol takes long."""
+    return hasattr(kind, "each")
+
+
+def _refuse_plan() -> NoReturn:
+    raise JobError("clipping sample by sample needs minibatches to which each sample belongs by chance, and keys to draw noise from")

@@ -1,0 +1,30 @@
+"""Files that are tensors: what is written to the one is written to the other, and the system keeps of it in memory what it can."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+
+
+def mapped(path: Path, size: int) -> Tensor:
+    """The bytes of a file, uint8 [size], as a tensor that is the file: what is written to it is written there."""
+    return torch.from_file(str(path), shared=True, size=size, dtype=torch.uint8)
+
+
+def reserve(path: Path, size: int) -> None:
+    """Make the file so long, with room on the disk for all of it: a write to a map must not find the disk full."""
+    try:
+        with path.open("ab") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+    except OSError as error:
+        raise JobError(
+            f"no room for {size >> 20} MiB in {path.parent}", received=error.strerror or str(error), help="point TMPDIR to a larger disk"
+        ) from error

@@ -1,0 +1,96 @@
+"""How each client trains: as the settings say for all, or as they say for it alone.
+
+Letters: N clients in all, C clients of a stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.batches import steps_of
+from fedkg.federated.settings import Own, Settings
+from fedkg.nearest import nearest
+
+if TYPE_CHECKING:
+    from fedkg.federated.algorithm import Algorithm
+    from fedkg.federated.executors.interface import Work
+
+KEPT = 8
+"""Federations whose clients' numbers are kept made; the same ones come with every stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Paces:
+    """Numbers of all clients: the rate as a share of the common one, float64 [N]; epochs, int64 [N], or None where steps are counted
+    otherwise; batch, int64 [N]."""
+
+    rate: Tensor
+    epochs: Tensor | None
+    batch: Tensor
+
+
+def steps_for(work: Work, clients: Tensor, limit: int | None = None) -> Tensor:
+    """Number of local steps of clients (int64 [C]), int64 [C]: see `steps_of`."""
+    paces, sizes = _paces(work), work.pool.sizes[clients]
+    if paces is None:
+        return steps_of(sizes, work.settings, limit)
+    batch, epochs = paces.batch.to(sizes.device)[clients], paces.epochs
+    steps = steps_of(sizes, work.settings) if epochs is None else (sizes + batch - 1) // batch * epochs.to(sizes.device)[clients]
+    return steps if limit is None else steps.clamp(max=limit)
+
+
+def batch_for(work: Work, clients: Tensor) -> int | Tensor:
+    """Samples in a minibatch: one number for all, or those of the clients (int64 [C]), int64 [C]."""
+    paces = _paces(work)
+    return work.settings.batch if paces is None else paces.batch.to(clients.device)[clients]
+
+
+def rate_for(work: Work, round: int, clients: Tensor) -> float | Tensor:
+    """The learning rate of a round: one number for all, or those of the clients (int64 [C]), float64 [C]."""
+    paces, rate = _paces(work), work.settings.rate(round)
+    return rate if paces is None else rate * paces.rate.to(clients.device)[clients]
+
+
+def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings) -> None:
+    """Raise JobError where settings of single clients name nobody, or the algorithm counts on equal ones."""
+    if not settings.own:
+        return
+    stranger = next((name for name in settings.own if name not in set(names)), None)
+    if stranger is not None:
+        near = nearest(stranger, names)
+        raise JobError(f"settings for a client that is not there: {stranger}", expected=f"such as {near}" if near else ", ".join(names[:5]))
+    from fedkg.federated.agents.blocks import AllBlockSteps, TwoVectorSteps
+
+    against = {
+        "all samples are gathered at one place: no client trains by itself": algorithm.pooled,
+        "PC-FedAvg sets the steps of all agents together": isinstance(algorithm.local, AllBlockSteps | TwoVectorSteps),
+        "what privacy is spent is counted for equal minibatches and epochs": algorithm.budget is not None
+        and any(one.batch or one.local_epochs for one in settings.own.values()),
+        "local_steps gives all clients as many steps: leave local_epochs out": settings.local_steps is not None
+        and any(one.local_epochs for one in settings.own.values()),
+    }
+    for why, there in against.items():
+        if there:
+            raise JobError("clients cannot have settings of their own here", received=", ".join(settings.own), help=why)
+
+
+def _paces(work: Work) -> _Paces | None:
+    own = work.settings.own
+    return _made(work.problem.clients.names, work.settings, tuple(own.items())) if own else None
+
+
+@lru_cache(maxsize=KEPT)
+def _made(names: tuple[str, ...], settings: Settings, own: tuple[tuple[str, Own], ...]) -> _Paces:
+    of, common = dict(own), Own()
+    each = [of.get(name, common) for name in names]
+    rates = [1.0 if one.learning_rate is None else one.learning_rate / settings.learning_rate for one in each]
+    epochs = None if settings.local_epochs is None else torch.tensor([one.local_epochs or settings.local_epochs for one in each])
+    return _Paces(
+        rate=torch.tensor(rates, dtype=torch.float64), epochs=epochs, batch=torch.tensor([one.batch or settings.batch for one in each])
+    )

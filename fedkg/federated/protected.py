@@ -1,0 +1,170 @@
+"""An algorithm under differential privacy: which joints change, and how much noise the budget asks for.
+
+Letters: N clients in all, m clients expected in a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.aggregate import Sums, WeightedMean
+from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.batches import steps_of
+from fedkg.federated.budget import Budget, Unit, planned
+from fedkg.federated.clipped import ClippedGradient, parted
+from fedkg.federated.joints import OnAllInvalid, Weighting
+from fedkg.federated.per_client import per_client
+from fedkg.federated.privacy import ClippedClients
+from fedkg.federated.sampling import PoissonSampling
+from fedkg.federated.scoring import ProbeScores, ScoredRows
+from fedkg.federated.settings import Settings
+from fedkg.federated.temporal.teacher_loss import TeacherLoss
+from fedkg.models.model import Params
+from fedkg.privacy import AccountantName, Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """What a training promises.
+
+    Attributes:
+        unit: whose presence the result must not tell: one sample's (``example``) or one client's with all it has (``client``).
+        clip: the norm that a sample's gradient, or a client's update, keeps.
+        delta: of the guarantee; well below one over the number of units.
+        noise: standard deviation of the noise in clips; None: as much as `epsilon` asks for over all rounds.
+        epsilon: what may be spent; the training ends before the round that would exceed it. None: as much as it takes.
+        accountant: how releases are composed, see `fedkg.privacy`.
+        spent: what was released of each unit before, such as mined parameters.
+
+    Raises:
+        JobError: when a number is out of its range, or neither noise nor epsilon is given.
+    """
+
+    unit: Unit
+    clip: float
+    delta: float
+    noise: float | None = None
+    epsilon: float | None = None
+    accountant: AccountantName = "rdp"
+    spent: tuple[Spent, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("example", "client"):
+            raise JobError("unknown unit of privacy", expected="example or client", received=repr(self.unit))
+        if not self.clip > 0 or not 0 < self.delta < 1:
+            raise JobError("no protection", expected="clip > 0 and 0 < delta < 1", received=f"clip {self.clip}, delta {self.delta}")
+        if self.noise is None and self.epsilon is None:
+            raise JobError("a protection needs `noise`, or `epsilon`, from which the noise is found")
+        if (self.noise is not None and not self.noise > 0) or (self.epsilon is not None and not self.epsilon > 0):
+            raise JobError("noise and epsilon are above 0", received=f"noise {self.noise}, epsilon {self.epsilon}")
+
+
+def protected(algorithm: Algorithm, protection: Protection, samples: Sequence[int], settings: Settings) -> Algorithm:
+    """The algorithm under a protection; with its own joints otherwise, so that whatever the server does with what it receives stays.
+
+    Args:
+        samples: n_k of each client, which are taken to be known. settings: those that the training is run with.
+
+    Raises:
+        JobError: when a term couples samples, an aggregate has no bound for one client's share, or no noise keeps the epsilon.
+    """
+    if protection.unit == "example":
+        spent = _known(algorithm, protection)
+        sizes = torch.tensor(list(samples), dtype=torch.int64)
+        rates = tuple(min(1.0, settings.batch / count) for count in samples)
+        releases = tuple(steps_of(sizes, settings).tolist())
+    else:
+        if type(algorithm.aggregate) is not WeightedMean:
+            raise JobError(
+                f"{type(algorithm.aggregate).__name__} has no bound for what one client can change in it",
+                help="`aggregate: mean` with a client's privacy, or protect examples: then any aggregate will do",
+            )
+        spent, rates, releases = protection.spent, (settings.participation,), (1,)
+    budget = Budget(
+        unit=protection.unit,
+        clip=protection.clip,
+        noise=protection.noise or 0.0,
+        delta=protection.delta,
+        accountant=protection.accountant,
+        epsilon=protection.epsilon,
+        rates=rates,
+        releases=releases,
+        spent=spent,
+    )
+    if protection.noise is None:
+        budget = budget.calibrated(planned(budget, algorithm.sampling, settings, len(samples))[-1])
+    if protection.unit == "example":
+        return replace(algorithm, differentiation=ClippedGradient(clip=budget.clip, noise=budget.noise), budget=budget)
+    return _of_clients(algorithm, budget, settings.participation, len(samples))
+
+
+def _known(algorithm: Algorithm, protection: Protection) -> tuple[Spent, ...]:
+    """What was released before, with the properties that teachers hold clients to. Raises JobError for terms that couple samples."""
+    parted(algorithm.terms)
+    costs = [term.properties.epsilon for term in algorithm.terms if isinstance(term, TeacherLoss)]
+    mined = tuple(Spent(what="mined properties", epsilon=cost) for cost in costs if cost is not None)
+    return (*protection.spent, *mined)
+
+
+def _of_clients(algorithm: Algorithm, budget: Budget, participation: float, population: int) -> Algorithm:
+    expected = participation * population
+    return replace(
+        algorithm,
+        sampling=PoissonSampling(rate=participation) if participation < 1.0 else algorithm.sampling,
+        privacy=ClippedClients(clip=budget.clip, noise=budget.noise, expected=expected),
+        weighting=AtMostOne(inner=algorithm.weighting),
+        aggregate=FixedMean(expected=expected),
+        budget=budget,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtMostOne:
+    """Weights of another kind for clients of equal size, at most 1 each: a client's own matter, and bounded.
+
+    The rules' score of an update depends on that update alone, so that SCFA's weights stay within what is noised.
+
+    Args:
+        inner: by which clients are weighted.
+    """
+
+    inner: Weighting
+
+    @property
+    def on_all_invalid(self) -> OnAllInvalid:
+        """See `Weighting.on_all_invalid`: a sum of nothing is noised like any other, and nothing else tells that it was one."""
+        return "skip"
+
+    @property
+    def needs_scores(self) -> bool:
+        """See `Weighting.needs_scores`."""
+        return self.inner.needs_scores
+
+    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
+        """See `Weighting.weights`."""
+        return self.inner.weights(torch.ones_like(samples), scores, rows).clamp(0.0, 1.0)
+
+    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
+        """See `Weighting.validity`."""
+        return self.inner.validity(scores, rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedMean(WeightedMean):
+    """``sum_k w_k update_k / m`` with m fixed before: the sum of weights would tell of clients, too.
+
+    Args:
+        expected: m.
+    """
+
+    expected: float
+
+    def finish(self, fold: Sums) -> Params:
+        """See `Aggregate.finish`."""
+        inverse = torch.full_like(fold.weight, 1.0 / self.expected)
+        return {name: total * per_client(inverse, total) for name, total in fold.update.items()}

@@ -1,0 +1,115 @@
+"""Models whose samples tell what is known of their answers: knowledge is worked out once for a data set and goes along as last columns.
+
+Letters: C clients of a stack, B batch, T steps of a window, F features, K classes, P steps of a forecast, O numbers of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import KnowledgeError
+from fedkg.federated.answers import Informed
+from fedkg.models.model import Model, Params, Parted
+from fedkg.models.noise import Noise
+
+UNKNOWN = 1e30
+"""What a column says where nothing is known; a number of this size or more, whatever its sign."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Narrow:
+    """A model that reads the first columns of its samples alone.
+
+    Args:
+        model: of `width` features. width: F.
+    """
+
+    model: Model
+    width: int
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: those of the model inside."""
+        return self.model.parts if isinstance(self.model, Parted) else {"body": ("",), "head": ()}
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`."""
+        return self.model.apply(params, x[..., : self.width], noise)
+
+
+def informed(model: Model, width: int, classes: int, trust: float) -> Informed:
+    """A classifier around which samples tell what is allowed and what is predicted.
+
+    Args:
+        model: of the first `width` features, answering one logit a class.
+        classes: K; after the features come K columns that are 1 where a class is allowed, and one with the number of the predicted class
+            plus 1, 0 where nothing is predicted.
+        trust: in 0 .. 1, as in `Informed`.
+    """
+    return Informed(
+        model=Narrow(model=model, width=width),
+        range=lambda rows: rows[..., width : width + classes] > 0.5,
+        prediction=lambda rows: rows[..., width + classes].round().to(torch.int64) - 1,
+        trust=trust,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bounded:
+    """A model of numbers whose answers lie in the interval that is known of them, and follow what is predicted.
+
+    What definition 5.1 (Fan et al. 2022) says of the distribution of an answer is kept for the answer itself: it is brought to the nearest
+    end of the interval, and a share of it, the trust, is the predicted number: ``(1 - trust) clamp(y, low, high) + trust g``. Of knowledge
+    that contradicts itself nothing is used: an interval without a number, a prediction outside of its interval. An answer outside of its
+    interval has no gradient.
+
+    Args:
+        model: of the first `width` features. width: F.
+        numbers: O; after the features come for each number its lowest and highest value and the predicted one, in the scale of the answers,
+            or `UNKNOWN`.
+        windows: whether samples are windows, of which the last step tells, for all steps of the forecast. trust: in 0 .. 1.
+
+    Raises:
+        KnowledgeError: a trust outside of 0 .. 1.
+    """
+
+    model: Model
+    width: int
+    numbers: int = 1
+    windows: bool = False
+    trust: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.trust <= 1:
+            raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(self.trust))
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: those of the model inside."""
+        return Narrow(model=self.model, width=self.width).parts
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`; x [C, B, F + 3 O] or [C, B, T, F + 3 O], or without C, shared."""
+        answer = self.model.apply(params, x[..., : self.width], noise)
+        clients, batch = answer.shape[:2]
+        said = x[..., -1, self.width :] if self.windows else x[..., self.width :]
+        known = said.expand(clients, batch, 3 * self.numbers).reshape(clients, batch, 1, self.numbers, 3)
+        low, high, predicted = known.unbind(-1)
+        sound = low <= high
+        steps = answer.view(clients, batch, -1, self.numbers)
+        kept = torch.where(sound, torch.minimum(torch.maximum(steps, low), high), steps)
+        believed = (predicted.abs() < UNKNOWN) & (~sound | ((predicted >= low) & (predicted <= high)))
+        drawn = (1 - self.trust) * kept + self.trust * torch.where(believed, predicted, 0.0)
+        return torch.where(believed, drawn, kept).view(answer.shape)

@@ -1,0 +1,139 @@
+"""Accountants: what Gaussian releases cost together, and how much noise a budget asks for.
+
+Neighbours differ by one unit that is there or not. All three give an upper bound, and differ in how close it is:
+
+* ``rdp``: Rényi differential privacy of the Poisson-subsampled Gaussian (Mironov, Talwar and Zhang 2019), turned into (epsilon, delta) by
+  Balle and others 2020, theorem 21; computed by Opacus.
+* ``prv``: numerical composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021), by Opacus; closest, and slower.
+* ``paper``: the classical Gaussian mechanism of Dwork and Roth 2014, theorem A.1, ``noise = sqrt(2 ln(1.25 / delta)) / epsilon``, proven
+  for epsilon below 1 of one release only; k releases cost k epsilon at k delta. No use is made of sampling.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from fedkg.errors import JobError, MissingExtra
+from fedkg.privacy.ledger import Entry, Gaussian, Spent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+AccountantName = Literal["rdp", "prv", "paper"]
+ACCOUNTANTS: tuple[str, ...] = get_args(AccountantName)
+
+ORDERS: tuple[float, ...] = (*(1 + place / 10 for place in range(1, 100)), *map(float, range(11, 64)), 80.0, 128.0, 256.0, 512.0, 1024.0)
+"""Rényi orders that are tried; Opacus's own and a few larger ones for small epsilon."""
+
+PRECISION = 1e-4
+"""Relative width at which the search for noise ends."""
+
+
+def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") -> float:
+    """The epsilon at which all entries together are (epsilon, delta)-differentially private; infinite where there is no noise.
+
+    Releases of known guarantee are added to it, and their delta is taken from the rest's (basic composition).
+
+    Raises:
+        JobError: an unknown accountant, a delta outside of 0 .. 1. MissingExtra: Opacus is not installed.
+    """
+    if accountant not in ACCOUNTANTS:
+        raise JobError("unknown accountant", expected=", ".join(ACCOUNTANTS), received=repr(accountant))
+    if not 0 < delta < 1:
+        raise JobError("delta is a probability", expected="0 < delta < 1", received=str(delta))
+    known = [entry for entry in entries if isinstance(entry, Spent)]
+    noised = tuple(entry for entry in entries if isinstance(entry, Gaussian) and entry.releases)
+    left = delta - math.fsum(entry.delta for entry in known)
+    if left <= 0:
+        return math.inf
+    added = math.fsum(entry.epsilon for entry in known)
+    if any(entry.noise == 0 for entry in noised):
+        return math.inf
+    return added + (_COMPOSED[accountant](noised, left) if noised else 0.0)
+
+
+def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Entry]], accountant: str = "rdp") -> float:
+    """The least noise (to one in ten thousand, rounded up) at which what is planned costs at most epsilon.
+
+    Args:
+        cost: the entries of a ledger that is trained with so much noise.
+
+    Raises:
+        JobError: when other entries alone cost as much, or no noise below a million is enough.
+    """
+    if not epsilon > 0:
+        raise JobError("epsilon must be above 0", received=str(epsilon))
+    low, high = 0.0, 1.0
+    while epsilon_of(cost(high), delta, accountant) > epsilon:
+        low, high = high, 2 * high
+        if high > 1e6:
+            raise JobError(f"no noise keeps what is planned within epsilon {epsilon:g}", help="fewer rounds, or a larger epsilon or delta")
+    while high - low > PRECISION * high:
+        middle = (low + high) / 2
+        if epsilon_of(cost(middle), delta, accountant) > epsilon:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@lru_cache(maxsize=4096)
+def _renyi(noise: float, rate: float) -> NDArray[np.float64]:
+    """What one release costs at each of `ORDERS`."""
+    try:
+        from opacus.accountants.analysis.rdp import compute_rdp
+    except ModuleNotFoundError as error:
+        raise MissingExtra("accounting of privacy", "run") from error
+    with np.errstate(all="ignore"):
+        found = np.asarray(compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=list(ORDERS)), np.float64)
+    found.setflags(write=False)
+    return found
+
+
+def _rdp(entries: tuple[Gaussian, ...], delta: float) -> float:
+    total = np.sum([entry.releases * _renyi(entry.noise, entry.rate) for entry in entries], axis=0)
+    try:
+        from opacus.accountants.analysis.rdp import get_privacy_spent
+    except ModuleNotFoundError as error:
+        raise MissingExtra("accounting of privacy", "run") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the best order is the first or last says the bound is loose, not wrong
+        found, _ = get_privacy_spent(orders=list(ORDERS), rdp=list(total), delta=delta)
+    return max(0.0, float(found))
+
+
+@lru_cache(maxsize=1024)
+def _prv(entries: tuple[Gaussian, ...], delta: float) -> float:
+    try:
+        from opacus.accountants import PRVAccountant
+    except ModuleNotFoundError as error:
+        raise MissingExtra("accounting of privacy", "run") from error
+    bound = _rdp(entries, delta)
+    if not math.isfinite(bound) or bound > 50:  # its mesh would be finer than memory allows; the other bound holds as well
+        return bound
+    accountant = PRVAccountant()
+    accountant.history = [(entry.noise, entry.rate, entry.releases) for entry in entries]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the looser bound that it takes its domain from
+        found = float(accountant.get_epsilon(delta))
+    return min(bound, max(0.0, found)) if math.isfinite(found) else bound
+
+
+def _paper(entries: tuple[Gaussian, ...], delta: float) -> float:
+    releases = sum(entry.releases for entry in entries)
+    total = 0.0
+    for entry in entries:
+        each = math.sqrt(2 * math.log(1.25 * releases / delta)) / entry.noise
+        if each >= 1:
+            return math.inf  # the theorem says nothing there
+        total += entry.releases * each
+    return total
+
+
+_COMPOSED: dict[str, Callable[[tuple[Gaussian, ...], float], float]] = {"rdp": _rdp, "prv": _prv, "paper": _paper}

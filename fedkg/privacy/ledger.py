@@ -1,0 +1,112 @@
+"""What was released of one unit (a sample, a client) so far, and what it costs together.
+
+Letters: epsilon and delta as in (epsilon, delta)-differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedkg.errors import JobError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian:
+    """Sums to each of which a unit adds a vector of at most unit length, with Gaussian noise; a unit is in a sum by chance.
+
+    Attributes:
+        what: was released, in words.
+        noise: standard deviation of the noise in each coordinate, in lengths that one unit can add.
+        rate: chance that the unit is in a sum, independently of all others (Poisson sampling); 1 for all sums.
+        releases: how many sums.
+    """
+
+    what: str
+    noise: float
+    rate: float
+    releases: int
+
+    def __post_init__(self) -> None:
+        if not (self.noise >= 0 and 0 < self.rate <= 1 and self.releases >= 0):
+            raise JobError("no Gaussian mechanism", expected="noise >= 0, 0 < rate <= 1, releases >= 0", received=str(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """A release whose own guarantee is known: parameters mined by `fedkg.mining.private`, statistics found elsewhere.
+
+    Attributes:
+        what: was released, in words. epsilon, delta: of its guarantee.
+    """
+
+    what: str
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon >= 0 and math.isfinite(self.epsilon) and 0 <= self.delta < 1):
+            raise JobError("no guarantee", expected="epsilon >= 0 and 0 <= delta < 1", received=str(self))
+
+
+Entry = Gaussian | Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """All that was released of one unit; immutable, so that one that was saved is the one that is loaded.
+
+    >>> ledger = Ledger(unit="a row of graz").plus(Spent(what="mined parameters", epsilon=0.5))
+    >>> ledger.plus(Gaussian(what="training", noise=20.0, rate=1.0, releases=1)).epsilon(1e-5, "paper") < 0.75
+    True
+    """
+
+    unit: str
+    entries: tuple[Entry, ...] = ()
+
+    def plus(self, entry: Entry) -> Ledger:
+        """The ledger with one more entry; more releases of the same mechanism are counted in its entry."""
+        for place, own in enumerate(self.entries):
+            if isinstance(own, Gaussian) and isinstance(entry, Gaussian) and _alike(own, entry):
+                more = replace(own, releases=own.releases + entry.releases)
+                return Ledger(unit=self.unit, entries=(*self.entries[:place], more, *self.entries[place + 1 :]))
+        return Ledger(unit=self.unit, entries=(*self.entries, entry))
+
+    def epsilon(self, delta: float, accountant: str = "rdp") -> float:
+        """What all entries together cost at a delta; see `epsilon_of`."""
+        from fedkg.privacy.accountants import epsilon_of
+
+        return epsilon_of(self.entries, delta, accountant)
+
+    def document(self) -> dict[str, Any]:
+        """The ledger as JSON. `Any`: texts and numbers."""
+        return {"unit": self.unit, "entries": [_told(entry) for entry in self.entries]}
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Ledger:
+        """The ledger of a document. Raises JobError when it is none. `Any`: JSON."""
+        try:
+            entries = tuple(_entry(dict(one)) for one in document["entries"])
+            return cls(unit=str(document["unit"]), entries=entries)
+        except (KeyError, TypeError, ValueError) as error:
+            raise JobError("the saved ledger of privacy is not whole", received=f"{type(error).__name__}: {error}") from error
+
+
+def _alike(one: Gaussian, other: Gaussian) -> bool:
+    return (one.what, one.noise, one.rate) == (other.what, other.noise, other.rate)
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    match entry:
+        case Gaussian():
+            return {"kind": "gaussian", "what": entry.what, "noise": entry.noise, "rate": entry.rate, "releases": entry.releases}
+        case Spent():
+            return {"kind": "spent", "what": entry.what, "epsilon": entry.epsilon, "delta": entry.delta}
+
+
+def _entry(told: dict[str, Any]) -> Entry:
+    kind = told.pop("kind")
+    if kind not in ("gaussian", "spent"):
+        raise ValueError(f"unknown kind of entry {kind!r}")
+    return Gaussian(**told) if kind == "gaussian" else Spent(**told)

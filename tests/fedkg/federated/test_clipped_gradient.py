@@ -1,0 +1,236 @@
+"""Gradients clipped sample by sample: against a loop over samples, for models with and without a closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated import BinaryCrossEntropy, CrossEntropy, SquaredError
+from fedkg.federated.clipped import ClippedGradient
+from fedkg.federated.gradient import MeanGradient
+from fedkg.federated.joints import Step
+from fedkg.federated.proximal import Proximal
+from fedkg.models import MLP
+from fedkg.models.apart import Steps
+from fedkg.models.model import Gradient, Outer, SampleDifferentiated
+from fedkg.models.noise import Noise, fold, root
+from fedkg.models.recurrent import Recurrent
+
+CLIENTS, BATCH, EXPECTED = 3, 6, 4.0
+
+
+def dense(gradient: Mapping[str, Gradient]) -> dict[str, Tensor]:
+    return {name: value.dense() if isinstance(value, Outer) else value for name, value in gradient.items()}
+
+
+def step_of(model: Any, loss: Any, x: Tensor, y: Tensor, *, closed: bool = True) -> Step:
+    params = {name: torch.stack([value * (1 + 0.2 * c) for c in range(CLIENTS)]) for name, value in model.init(1, torch.float64).items()}
+    share = torch.full((CLIENTS, BATCH), 1 / EXPECTED, dtype=torch.float64)
+    share[1, -1] = share[2, 3:] = 0  # client 1 has one sample less, client 2 three
+    return Step(
+        model=model,
+        loss=loss,
+        params=params,
+        x=x,
+        y=y,
+        share=share,
+        noise=Noise(fold(root(5), torch.arange(CLIENTS)), 2),
+        clients=torch.arange(CLIENTS),
+        start={name: value * 0.9 for name, value in params.items()},
+        closed=model if closed else None,
+        expected=torch.full((CLIENTS,), EXPECTED, dtype=torch.float64),
+    )
+
+
+def cases() -> dict[str, Step]:
+    g = torch.Generator().manual_seed(3)
+
+    def numbers(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g, dtype=torch.float64)
+
+    found = {
+        "mlp": step_of(MLP(inputs=5, hidden=(7, 4)), BinaryCrossEntropy(pos_weight=2.0), numbers(3, 6, 5), numbers(3, 6).gt(0).double()),
+        "tanh": step_of(
+            MLP(inputs=5, hidden=(7,), activation="tanh"), BinaryCrossEntropy(), numbers(3, 6, 5), numbers(3, 6).gt(0).double()
+        ),
+        "softmax": step_of(MLP(inputs=5, hidden=(), outputs=4), CrossEntropy(), numbers(3, 6, 5), numbers(3, 6, 4).argmax(2)),
+        "no bias": step_of(MLP(inputs=5, hidden=(6,), bias=False), BinaryCrossEntropy(), numbers(3, 6, 5), numbers(3, 6).gt(0).double()),
+    }
+    for cell in ("rnn", "gru", "lstm"):
+        for window in (None, 6):
+            model = Recurrent(cell=cell, features=2, history=9, horizon=3, window=window, hidden=4)  # type: ignore[arg-type]
+            found[f"{cell} {window}"] = step_of(model, SquaredError(), numbers(3, 6, 9, 2), numbers(3, 6, 3))
+    return found
+
+
+CASES = cases()
+
+
+def by_hand(step: Step, clip: float) -> dict[str, Tensor]:
+    """One sample of one client after the other, by automatic differentiation."""
+    total = {name: torch.zeros_like(value) for name, value in step.params.items()}
+    assert step.share is not None
+    for client in range(CLIENTS):
+        for sample in range(BATCH):
+            if not float(step.share[client, sample]):
+                continue
+            leaves = {name: value[client : client + 1].clone().requires_grad_() for name, value in step.params.items()}
+            output = step.model.apply(leaves, step.x[client : client + 1, sample : sample + 1])
+            loss = step.loss.value(output, step.y[client : client + 1, sample : sample + 1]).sum()
+            slopes = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+            norm = torch.sqrt(sum(slope.square().sum() for slope in slopes.values()))  # type: ignore[arg-type]
+            for name, slope in slopes.items():
+                total[name][client] += slope[0] * min(1.0, clip / float(norm)) / EXPECTED
+    return total
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.4, 100.0])
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("name", list(CASES))
+def test_it_is_the_sum_of_clipped_gradients(name: str, closed: bool, clip: float) -> None:
+    step = CASES[name] if closed else replace(CASES[name], closed=None)
+    assert isinstance(step.model, SampleDifferentiated)
+    value, gradient = ClippedGradient(clip=clip, noise=0.0)(step, ())
+    expected = by_hand(step, clip)
+    assert bool(value.isnan().all())
+    for parameter, own in dense(gradient).items():
+        torch.testing.assert_close(own, expected[parameter], rtol=1e-9, atol=1e-12)
+
+
+def test_parts_of_a_minibatch_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = replace(CASES["gru None"], closed=None)
+    whole = dense(ClippedGradient(clip=0.3, noise=0.0)(step, ())[1])
+    monkeypatch.setattr("fedkg.federated.clipped.WRITTEN_OUT", 1)
+    for name, own in dense(ClippedGradient(clip=0.3, noise=0.0)(step, ())[1]).items():
+        torch.testing.assert_close(own, whole[name])
+
+
+def test_dropout_is_the_same_sample_by_sample() -> None:
+    model = MLP(inputs=5, hidden=(9, 8), dropout=0.4)
+    step = step_of(model, BinaryCrossEntropy(), CASES["mlp"].x, CASES["mlp"].y)
+    closed = dense(ClippedGradient(clip=0.2, noise=1.0)(step, ())[1])
+    apart = dense(ClippedGradient(clip=0.2, noise=1.0)(replace(step, closed=None), ())[1])
+    assert all(torch.allclose(closed[name], apart[name], atol=1e-12) for name in closed)
+
+
+def test_a_clip_that_cuts_nothing_is_the_plain_gradient() -> None:
+    step = replace(CASES["mlp"], share=torch.full((CLIENTS, BATCH), 1 / BATCH, dtype=torch.float64))
+    step = replace(step, expected=torch.full((CLIENTS,), float(BATCH), dtype=torch.float64))
+    plain = dense(MeanGradient()(replace(step, share=None), ())[1])
+    for name, own in dense(ClippedGradient(clip=1e6, noise=0.0)(step, ())[1]).items():
+        torch.testing.assert_close(own, plain[name])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("name", ["mlp", "tanh", "gru None"])
+def test_a_sample_without_a_gradient_counts_nothing(name: str, closed: bool, bad: float) -> None:
+    """Were its client's sum spoilt, and the update left out, everybody would see that there is such a sample."""
+    step = CASES[name] if closed else replace(CASES[name], closed=None)
+    x, share = step.x.clone(), step.share.clone()  # type: ignore[union-attr]
+    x[0, 2], share[0, 2] = bad, 0.0
+    without = dense(ClippedGradient(clip=0.2, noise=1.0)(replace(step, share=share), ())[1])
+    with_it = dense(ClippedGradient(clip=0.2, noise=1.0)(replace(step, x=x), ())[1])
+    for parameter, own in with_it.items():
+        torch.testing.assert_close(own, without[parameter], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6])
+def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(size: float) -> None:
+    """In float32 the products of such steps leave nothing: a gradient three times as long as the clip would pass unclipped."""
+    g = torch.Generator().manual_seed(1)
+    left, right, apart = (torch.randn(50, width, generator=g, dtype=torch.float64) for width in (8, 6, 6))
+    left, right, apart = (value / value.norm(dim=1, keepdim=True) for value in (left, right, apart))
+    left, right, apart = left * size**0.5, right * size**0.5, apart * 3.0 / size**0.5
+    lefts, rights = torch.stack([left, -left]).float()[None], torch.stack([right, right + apart]).float()[None]
+    whole = torch.einsum("nbo,nbi->boi", lefts[0].double(), rights[0].double()).flatten(1).norm(dim=1)
+    found = Steps("weight", lefts, rights).squares()[0].double().sqrt()
+    assert bool((found >= whole * (1 - 1e-6)).all())
+    if size == 1.0:
+        torch.testing.assert_close(found, whole, rtol=1e-5, atol=0.0)
+
+
+def test_one_sample_changes_the_sum_by_at_most_the_clip() -> None:
+    step, clip = CASES["mlp"], 0.1
+    assert step.share is not None
+    with_it = dense(ClippedGradient(clip=clip, noise=0.0)(step, ())[1])
+    share = step.share.clone()
+    share[:, 0] = 0
+    without = dense(ClippedGradient(clip=clip, noise=0.0)(replace(step, share=share), ())[1])
+    squares = sum((with_it[name] - without[name]).flatten(1).square().sum(1) for name in with_it)
+    assert bool((torch.sqrt(squares) * EXPECTED <= clip * (1 + 1e-9)).all())  # type: ignore[arg-type]
+
+
+def test_noise_has_the_promised_size_and_comes_even_without_samples() -> None:
+    model = MLP(inputs=40, hidden=(50, 40))
+    x, y = torch.randn(3, 6, 40, dtype=torch.float64), torch.zeros(3, 6, dtype=torch.float64)
+    step = step_of(model, BinaryCrossEntropy(), x, y)
+    step = replace(step, share=torch.zeros_like(x[..., 0]))
+    gradient = dense(ClippedGradient(clip=0.5, noise=3.0)(step, ())[1])
+    values = torch.cat([value.flatten(1) for value in gradient.values()], 1) * EXPECTED
+    assert float(values.std()) == pytest.approx(1.5, rel=0.03)
+    assert abs(float(values.mean())) < 0.05
+    assert float((values[0] * values[1]).mean()) == pytest.approx(0, abs=0.15)
+
+
+def test_noise_differs_between_steps_and_not_between_calls() -> None:
+    rule, step = ClippedGradient(clip=0.5, noise=1.0), CASES["mlp"]
+    first, again = dense(rule(step, ())[1]), dense(rule(step, ())[1])
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert step.noise is not None
+    later = dense(rule(replace(step, noise=Noise(step.noise.keys, 3)), ())[1])
+    assert not torch.allclose(first["layers.0.weight"], later["layers.0.weight"])
+
+
+def test_a_term_of_the_parameters_is_added_as_it_is() -> None:
+    step, pull = CASES["mlp"], Proximal(strength=0.7)
+    plain, pulled = (dense(ClippedGradient(clip=0.2, noise=1.0)(step, terms)[1]) for terms in ((), (pull,)))
+    for name, slope in pull.slope(step).items():
+        torch.testing.assert_close(pulled[name] - plain[name], slope)
+
+
+@dataclass(frozen=True)
+class SizeOfAnswers:
+    """A term that reads each sample by itself."""
+
+    reads = "samples"
+
+    def value(self, step: Step) -> Tensor:
+        return step.mean(step.model.apply(step.params, step.x, step.noise).square().sum(2))
+
+
+def test_a_term_of_the_samples_is_clipped_with_them() -> None:
+    step, clip = CASES["mlp"], 0.05
+    gradient = dense(ClippedGradient(clip=clip, noise=0.0)(step, (SizeOfAnswers(),))[1])
+    squares = sum(value.flatten(1).square().sum(1) for value in gradient.values())
+    counted = (step.share > 0).sum(1)  # type: ignore[operator]
+    assert bool((torch.sqrt(squares) <= clip * counted / EXPECTED * (1 + 1e-9)).all())  # type: ignore[arg-type]
+
+
+def test_what_may_couple_samples_is_refused() -> None:
+    class Unknown:
+        def value(self, step: Step) -> Tensor:
+            return step.x.var()
+
+    with pytest.raises(JobError, match="does not say that it reads samples one by one"):
+        ClippedGradient(clip=1.0, noise=1.0)(CASES["mlp"], (Unknown(),))
+
+
+def test_minibatches_of_a_plan_are_refused() -> None:
+    with pytest.raises(JobError, match="belongs by chance"):
+        ClippedGradient(clip=1.0, noise=1.0)(replace(CASES["mlp"], expected=None), ())
+    with pytest.raises(JobError, match="belongs by chance"):
+        ClippedGradient(clip=1.0, noise=1.0)(replace(CASES["mlp"], share=None), ())
+
+
+@pytest.mark.parametrize(("clip", "noise"), [(0.0, 1.0), (1.0, -1.0)])
+def test_numbers_out_of_range_are_refused(clip: float, noise: float) -> None:
+    with pytest.raises(JobError, match="clipping needs"):
+        ClippedGradient(clip=clip, noise=noise)
