@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from fedkg.authoring import CompileError
-from fedkg.cli import check, compile_rules, data, diff, evaluate, examples, explain, fmt, inspect_pack, new, ontology, run_job
+from fedkg.cli import check, compile_rules, data, diff, evaluate, examples, explain, fmt, inspect_pack, new, ontology, run_job, status
 from fedkg.errors import FedkgError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -25,6 +25,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compile": compile_rules.compile_rules,
     "inspect": inspect_pack.inspect,
     "run": run_job.run,
+    "status": status.status,
     "explain": explain.explain,
     "diff": diff.diff,
 }

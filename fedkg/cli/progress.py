@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fedkg.cli.screen import err, note
+from fedkg.jobs.measure import BY_NAME
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -82,10 +83,12 @@ class Watch:
 
 def figures(event: Event) -> str:
     """``F1 0.71, broken 12% (danger)``; empty when the round was not evaluated."""
-    parts = []
-    f1, rho, zone = event.values.get("f1"), event.values.get("rho_worst"), event.values.get("zone")
-    if isinstance(f1, float) and f1 == f1:
-        parts.append(f"F1 {f1:.2f}")
+    parts: list[str] = []
+    rho, zone = event.values.get("rho_worst"), event.values.get("zone")
+    for name, measure in BY_NAME.items():
+        value = event.values.get(name)
+        if isinstance(value, float) and value == value and not parts:
+            parts.append(f"{measure.title} {value:.2f}")
     if isinstance(rho, float) and rho == rho:
         parts.append(f"broken {rho:.0%}" + (f" ({zone})" if zone else ""))
     return ", ".join(parts)

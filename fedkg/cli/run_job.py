@@ -1,35 +1,40 @@
-"""`fedkg run`: train a federation as a job file says."""
+"""`fedkg run`: train a federation as a job file says; with `--grid` or `--seeds`, as many as they say."""
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, out, print_json, say
+from fedkg.cli.screen import AsJson, print_json
 from fedkg.errors import MissingExtra, Stopped, UsageError
 
 if TYPE_CHECKING:
     from fedkg.jobs import Run
-
-
-KEY = (
-    "F1: mean ± spread over seeds, last round; found: failures found; right: alarms that are right; target: first round to reach it;",
-    "worst site: share of the rules its model breaks, with the zone; sent: bytes to and from all sites.",
-)
+    from fedkg.jobs.sweep.sweep import Sweep
 
 
 def run(
-    job: Annotated[Path | None, typer.Argument(metavar="[JOB.yaml]", help="The job file.")] = None,
+    job: Annotated[
+        list[str] | None, typer.Argument(metavar="[JOB.yaml]", help="The job file; behind --grid, more fields and values.")
+    ] = None,
     folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run folder; by default a new one under runs/.")] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change one field of the job; may be given several times.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="N", help="A run for each of so many seeds, or of those in a list (3,7,11).")
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", metavar="a.b=c,d", help="A run for each combination of these fields' values; may be given several times."),
     ] = None,
     resume: Annotated[Path | None, typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped.")] = None,
     as_json: AsJson = False,
@@ -38,41 +43,93 @@ def run(
 
     Everything goes into a run folder: the job, what the machine is, every round's figures, checkpoints and `report.html`.
     Ctrl-C stops the run; `fedkg run --resume DIR` goes on where it was, to the bit.
+    With --seeds or --grid there is a folder for each run beneath one, and one comparison of all.
 
     \b
     Examples:
       fedkg run examples/milling/job.yaml
       fedkg run job.yaml --out runs/tuesday --set training.rounds=20 --set data.path=history.csv
+      fedkg run job.yaml --seeds 5
+      fedkg run job.yaml --grid algorithm=fedavg,scfa data.alpha=0.1,1,10
       fedkg run --resume runs/tuesday
     """
-    if (job is None) == (resume is None):
+    path, axes = _told_apart(job or [], grid)
+    if (path is None) == (resume is None):
         raise UsageError("give a job file, or --resume with a run folder", help="fedkg run job.yaml, or fedkg run --resume runs/tuesday")
-    if resume is not None and (folder or changes):
-        raise UsageError("--resume takes the job as it is in the folder", help="leave out --out and --set, or start a new run")
-    if job is not None and not job.is_file():
-        raise UsageError(f"there is no job file {job}")
-    done = _train(job, folder, changes or [], resume)
-    if as_json:
-        print_json({"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results})
+    if resume is not None and (folder or changes or axes or seeds):
+        raise UsageError(
+            "--resume takes the job as it is in the folder", help="leave out --out, --set, --seeds and --grid, or start a new run"
+        )
+    if path is not None and not path.is_file():
+        raise UsageError(f"there is no job file {path}")
+    if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
+        raise MissingExtra("training", "run")
+    from fedkg.cli.results import show
+    from fedkg.jobs.sweep.plan import is_sweep
+
+    done: Run | Sweep
+    if axes or seeds is not None or (resume is not None and is_sweep(resume)):
+        done = _sweep(path, folder, changes or [], axes, seeds, resume)
     else:
-        _show(done)
+        done = _train(path, folder, changes or [], resume)
+    if as_json:
+        failed = dict(getattr(done, "failed", {}))
+        told = {"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results}
+        print_json(told | ({"failed": failed} if failed else {}))
+    else:
+        show(done.results, (*done.sentences, *done.notes), f"report: {done.report}" if done.report else f"run folder: {done.folder}")
+    if getattr(done, "failed", {}):
+        raise typer.Exit(1)
+
+
+def _told_apart(words: Sequence[str], grid: Sequence[str] | None) -> tuple[Path | None, list[str]]:
+    """The job file, and the fields of the grid: those behind --grid, and what follows them without a word before it."""
+    files = [word for word in words if not (grid and "=" in word)]
+    if len(files) > 1:
+        raise UsageError("give one job file", received=" ".join(files), help="fields and their values follow --grid")
+    return (Path(files[0]) if files else None), [*(grid or []), *(word for word in words if word not in files)]
 
 
 def _train(job: Path | None, folder: Path | None, changes: list[str], resume: Path | None) -> Run:
     from fedkg.cli.progress import Watch
-
-    if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
-        raise MissingExtra("training", "run")
+    from fedkg.federated.executors.ranks import joined
     from fedkg.jobs import resume as resume_job
     from fedkg.jobs import run_job
+    from fedkg.jobs.together import follow, say_end
 
+    place = resume or folder
+    with joined() as ranks, _stoppable():
+        try:
+            if ranks is not None and ranks.rank > 0:
+                follow(ranks)
+                raise typer.Exit
+            with Watch() as watch:
+                if resume is not None:
+                    done = resume_job(resume, on_event=watch, ranks=ranks)
+                else:
+                    assert job is not None
+                    done = run_job(job, out=folder, overrides=changes, on_event=watch, ranks=ranks)
+            say_end(ranks)
+            return done
+        except KeyboardInterrupt:
+            raise Stopped("stopped", help=f"fedkg run --resume {place}" if place else "") from None
+
+
+def _sweep(job: Path | None, folder: Path | None, changes: list[str], grid: list[str], seeds: str | None, resume: Path | None) -> Sweep:
+    from fedkg.cli.progress import Watch
+    from fedkg.jobs.sweep.grid import axis_of, seeds_of
+    from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError("--seeds and --grid are runs of one process each", help="start each of them by a torchrun of its own")
+    axes, chosen = [axis_of(text) for text in grid], None if seeds is None else seeds_of(seeds)
     place = resume or folder
     with _stoppable(), Watch() as watch:
         try:
             if resume is not None:
-                return resume_job(resume, on_event=watch)
+                return resume_sweep(resume, on_event=watch)
             assert job is not None
-            return run_job(job, out=folder, overrides=changes, on_event=watch)
+            return run_sweep(job, axes, chosen, out=folder, overrides=changes, on_event=watch)
         except KeyboardInterrupt:
             raise Stopped("stopped", help=f"fedkg run --resume {place}" if place else "") from None
 
@@ -89,46 +146,3 @@ def _stoppable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _show(done: Run) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("setting", overflow="fold")
-    table.add_column("algorithm", no_wrap=True)
-    for header in ("F1", "found", "right", "target", "worst site", "sent"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in done.results:
-        table.add_row(*(Text(cell) for cell in _cells(row)))
-    console.print(table)
-    console.print(Text("\n".join(KEY) + "\n", style="dim"))
-    for sentence in (*done.sentences, *done.notes):
-        say(sentence)
-    say(f"report: {done.report}" if done.report else f"run folder: {done.folder}")
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    """One line of the comparison as texts. `Any`: a row of `results.json`."""
-    setting = [f"{name.rpartition('.')[2]} {value}" for name, value in row["setting"].items()]
-    setting += [f"{row['corrupted']} corrupted"] if row["corrupted"] else []
-    target = row["rounds_to_target"]["mean"]
-    reached = f" ({row['reached']}/{row['seeds']})" if 0 < row["reached"] < row["seeds"] else ""
-    spread = row["f1"]["spread"]
-    return [
-        ", ".join(setting),
-        row["title"],
-        _mean(row["f1"], ".2f") + (f" ±{spread:.2f}" if spread is not None else ""),
-        _mean(row["recall"], ".0%"),
-        _mean(row["precision"], ".0%"),
-        ("never" if target is None else f"{target:.0f}") + reached,
-        f"{_mean(row['rho_worst'], '.0%')} {row['zone']}".strip(),
-        "-" if row["bytes"]["mean"] is None else f"{row['bytes']['mean'] / 1e6:.1f} MB",
-    ]
-
-
-def _mean(value: dict[str, Any], form: str) -> str:
-    """A mean over seeds. `Any`: numbers or None."""
-    return "-" if value["mean"] is None else f"{value['mean']:{form}}"

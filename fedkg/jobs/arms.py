@@ -6,22 +6,26 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from fedkg.composition import contradiction
+from fedkg.composition import contradictions, told
 from fedkg.errors import JobError
-from fedkg.jobs.algorithm_schema import Algorithm
-from fedkg.jobs.part import Value
-from fedkg.jobs.presets import PRESETS
-from fedkg.jobs.reading import fields_at, sentence_of
-from fedkg.jobs.schema import Corrupt, Job
+from fedkg.jobs.file.algorithm import Algorithm
+from fedkg.jobs.file.consistent import unfit
+from fedkg.jobs.file.data import Data
+from fedkg.jobs.file.part import Value
+from fedkg.jobs.file.presets import PRESETS
+from fedkg.jobs.file.reading import fields_at, sentence_of
+from fedkg.jobs.file.schema import Corrupt, Job
 from fedkg.nearest import nearest
 
-VARIABLE = ("model", "training", "scoring", "evaluation")
-VARIABLE_DATA = ("split", "alpha", "size_alpha", "min_samples", "site_column")
+VARIABLE = ("model", "training", "scoring", "evaluation", "privacy")
+BASELINE = "local_only"
+"""The preset of the training that stands beside every setting: each site alone."""
+VARIABLE_DATA = ("split", "alpha", "size_alpha", "min_samples", "site_column", "classes_per_site", "shares")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class Arm:
         algorithm: name of the algorithm in the job. preset: the preset behind it, ``""`` where it is put together from joints.
         seed: of the split, the start, the sampling and the batches.
         varied: fields of `compare` besides the algorithm, with this arm's value.
-        corrupt: what is done to one site, or None.
+        corrupt: what is done to one site, or None. baseline: whether nobody asked for it, but that the others are held to it.
     """
 
     id: str
@@ -44,6 +48,7 @@ class Arm:
     seed: int
     varied: Mapping[str, Value]
     corrupt: Corrupt | None = None
+    baseline: bool = False
 
     @property
     def scenario(self) -> str:
@@ -79,6 +84,33 @@ def arms_of(job: Job) -> tuple[Arm, ...]:
     return tuple(arms)
 
 
+def planned(job: Job) -> tuple[Arm, ...]:
+    """All arms of a job, and behind them, where the job does not say no, the sites alone in every setting with sound data.
+
+    A setting in which something is trained without any exchange needs no such baseline. Raises JobError as `arms_of` does.
+    """
+    arms = arms_of(job)
+    if not job.evaluation.local_baseline:
+        return arms
+    scenes: dict[tuple[tuple[str, str], ...], list[Arm]] = {}
+    for arm in arms:
+        if arm.corrupt is None:
+            scenes.setdefault((*arm.setting, ("seed", str(arm.seed))), []).append(arm)
+    firsts = [found[0] for found in scenes.values() if all(algorithm_of(arm.job).exchange != "none" for arm in found)]
+    return (*arms, *(_alone(job, arm) for arm in firsts))
+
+
+def title_of(arm: Arm) -> str:
+    """What readers call an arm's algorithm."""
+    return algorithm_of(arm.job).title or ("Each site alone" if arm.baseline else arm.algorithm)
+
+
+def _alone(job: Job, arm: Arm) -> Arm:
+    """The arm in which every site trains alone, in the setting of another."""
+    chosen = {**arm.varied, "algorithm": BASELINE}
+    return replace(_arm(_settled(job, chosen), chosen, arm.seed, None), baseline=True)
+
+
 def algorithm_of(job: Job) -> Algorithm:
     """The preset behind a job's algorithm, with what differs for it. Raises JobError when there is none of that name."""
     if job.algorithm in job.algorithms:
@@ -86,7 +118,13 @@ def algorithm_of(job: Job) -> Algorithm:
     if job.algorithm in PRESETS:
         return Algorithm.model_validate({"preset": job.algorithm})
     known = ", ".join([*job.algorithms, *(p for p in PRESETS if p not in job.algorithms)])
-    raise JobError("algorithm: there is no such algorithm", expected=known, received=job.algorithm)
+    near = nearest(job.algorithm, [*job.algorithms, *PRESETS])
+    raise JobError(
+        "algorithm: there is no such algorithm",
+        expected=known,
+        received=job.algorithm,
+        help=f"did you mean `{near}`?" if near else "one of these, or a section of that name under `algorithms`",
+    )
 
 
 def _arm(job: Job, chosen: Mapping[str, Value], seed: int, damage: Corrupt | None) -> Arm:
@@ -118,15 +156,20 @@ def _preset(algorithm: Algorithm) -> str:
 def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
     """Raises JobError when the algorithm contradicts how it is to be run."""
     training, sites = job.training, len(job.sites)
-    found = contradiction(
-        algorithm.composition(
-            everybody=training.participation == 1.0,
-            alike=training.local_steps is not None,
-            sampled=max(1, min(sites, math.floor(training.participation * sites + 0.5))),
-        )
+    unit = "none" if job.privacy is None or algorithm.exchange == "none" else job.privacy.unit
+    composition = algorithm.composition(
+        everybody=training.participation == 1.0,
+        alike=training.local_steps is not None,
+        unit=unit,
+        protected=unit == "client",
+        half=training.precision != "float32",
+        rounded=training.wire is not None,
+        sampled=max(1, min(sites, math.floor(training.participation * sites + 0.5))) if sites else None,
     )
-    if found is not None:
-        raise JobError(f"algorithm {job.algorithm}: {found.reason}", help=found.help)
+    found = (*contradictions(composition), *unfit(job, algorithm))
+    if found:
+        reason, instead = told(found)
+        raise JobError(f"algorithm {job.algorithm}: {reason}", help=instead)
 
 
 def _with_algorithm(job: Job, name: str) -> Job:
@@ -179,20 +222,28 @@ def _near_field(field: str) -> str:
 
 
 def _check_names(job: Job) -> None:
-    if bool(job.rules) == bool(job.pack):
+    if bool(job.rules) == bool(job.pack) and (job.pack or job.data.set is None):
         raise JobError("give either `rules` or `pack`", received="both" if job.pack else "neither")
-    if not job.sites:
+    if not job.sites and not job.data.own_sites:
         raise JobError("sites: the federation has no site", expected="at least one name")
     if job.corrupt and job.corrupt.site not in job.sites:
-        raise JobError("corrupt.site: there is no such site", expected=", ".join(job.sites), received=job.corrupt.site)
+        raise JobError(
+            "corrupt.site: there is no such site",
+            expected=", ".join(job.sites) or "one of `sites`, which are to be named in the job then",
+            received=job.corrupt.site,
+        )
     if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
         raise JobError("training: give either `local_epochs` or `local_steps`", received="both")
     with_table = [name for name, site in job.sites.items() if site.table]
     if with_table and len(with_table) < len(job.sites):
         missing = [name for name in job.sites if name not in with_table]
         raise JobError("sites: some sites have a table of their own and some have none", received=f"without: {', '.join(missing)}")
+    if job.data.set is not None:
+        _check_plain(job)
     if with_table and job.data.path:
         raise JobError("give either `data.path` or a table for every site", received="both")
+    if with_table and job.data.dates != Data.model_fields["dates"].default:
+        raise JobError("data.dates: sites have tables of their own, which are read as they are", help="leave out `data.dates`")
     _check_variable(job.compare, "compare")
     _check_variable(job.corrupt.compare if job.corrupt else (), "corrupt.compare")
     algorithm_of(job)
@@ -201,6 +252,16 @@ def _check_names(job: Job) -> None:
     for name, values in (*job.compare.items(), *(job.corrupt.compare.items() if job.corrupt else ())):
         if not values:
             raise JobError(f"compare.{name}: no value to train")
+
+
+def _check_plain(job: Job) -> None:
+    """Refuse sites that say more than their name where the samples are those of a data set."""
+    for name, site in job.sites.items():
+        said = ", ".join(field for field in ("machines", "table", "columns") if getattr(site, field))
+        if said:
+            raise JobError(f"sites.{name}: its samples are those of data set {job.data.set}", received=said, help="leave out all but names")
+    if job.data.clients is not None and job.sites:
+        raise JobError("give either `sites` by their names or `data.clients`, how many of the data set's own", received="both")
 
 
 def _text(value: Value) -> str:

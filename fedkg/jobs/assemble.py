@@ -7,46 +7,70 @@ from typing import assert_never
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, ScoreOptions
+from fedkg.federated.after import NothingAfter
+from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.round_numbers import Equally
 from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.algorithms import pcfedavg
-from fedkg.federated.joints import Aggregate, Local, ServerStep, Start, Term, Weighting
+from fedkg.federated.before import NothingBefore
+from fedkg.federated.joints import AfterRound, Aggregate, BeforeRound, Local, ServerStep, Start, Term, Weighting
 from fedkg.federated.local import SGD, Adam, PrivateFirst
 from fedkg.federated.proximal import Proximal
 from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server import AdaptiveStep, AddUpdate
 from fedkg.federated.start import BestModel, GlobalStart, OwnModel, PrivateLayers
+from fedkg.federated.temporal.cluster_training import ClusterTraining
+from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.federated.variates import ControlVariates, ProxSkip
 from fedkg.federated.weighting import BySamples, ByValidity
-from fedkg.jobs import algorithm_schema as said
-from fedkg.jobs.schema import Scoring
+from fedkg.jobs.file import algorithm as said
+from fedkg.jobs.file.personal import Agents, KeptIn, Properties
+from fedkg.jobs.file.schema import Scoring
 from fedkg.models import Model, Parted
 
 
-def assembled(name: str, section: said.Algorithm, scoring: Scoring, model: Model, sets: AgentSets | None = None) -> Algorithm:
-    """The algorithm of a job's section; sets: of its sites' parameters, where it keeps them in some.
+def assembled(
+    name: str,
+    section: said.Algorithm,
+    scoring: Scoring,
+    model: Model,
+    sets: AgentSets | None = None,
+    *,
+    head: tuple[str, ...] = (),
+    inferred: Inferred | None = None,
+) -> Algorithm:
+    """The algorithm of a job's section.
+
+    Args:
+        sets: of its sites' parameters, where it keeps them in some. head: what of the model a site may keep, where the job marks it.
+        inferred: the properties of the sites' series, which FedSTL needs.
 
     Raises:
         JobError: layers are private by default and the model has no head.
     """
     if section.agents is not None:
         return replace(_agents(section, section.agents, scoring, sets), name=name)
-    start = _start(section, model)
+    layers = () if section.private is None else _layers(section.private, model, head)
+    start = _start(section, layers, inferred)
     return Algorithm(
         name=name,
+        before=_clustering(section.grouping.fedstl, inferred),
         start=start,
-        terms=_pull(section.proximal),
-        local=_local(section, model),
+        terms=(*_pull(section.proximal), *_taught(section.grouping.fedstl, inferred), *_kept(section.sets, sets)),
+        local=_local(section, layers),
         weighting=_weighting(section, scoring),
         aggregate=_aggregate(section.aggregate),
         server=_server(section.server),
+        after=_together(section.grouping.fedstl, inferred),
         beside=None if section.personal is None else _own(section, section.personal, start),
         pooled=section.exchange == "data",
     )
 
 
-def _agents(section: said.Algorithm, agents: said.Agents, scoring: Scoring, sets: AgentSets | None) -> Algorithm:
+def _agents(section: said.Algorithm, agents: Agents, scoring: Scoring, sets: AgentSets | None) -> Algorithm:
     """A model for each site within its sets."""
     made = pcfedavg(
         sets=sets,
@@ -73,25 +97,54 @@ def _pull(strength: float) -> tuple[Term, ...]:
     return (Proximal(strength=strength),) if strength else ()
 
 
-def _start(section: said.Algorithm, model: Model) -> Start:
+def _start(section: said.Algorithm, layers: tuple[str, ...], inferred: Inferred | None) -> Start:
     if section.exchange == "none":
         return OwnModel()
+    common: BestModel | ClusterStart | GlobalStart = GlobalStart()
     if section.grouping.ifca is not None:
-        return BestModel(models=section.grouping.ifca.models)
-    return PrivateLayers(private=_layers(section.private, model)) if section.private is not None else GlobalStart()
+        common = BestModel(models=section.grouping.ifca.models)
+    elif section.grouping.fedstl is not None:
+        common = ClusterStart(clusters=section.grouping.fedstl.clusters, inferred=inferred)
+    return PrivateLayers(private=layers, common=common) if layers else common
 
 
-def _layers(private: said.Private, model: Model) -> tuple[str, ...]:
-    if private.layers:
-        return private.layers
-    if not isinstance(model, Parted) or not model.parts["head"]:
-        raise JobError("private.layers: this model does not say which layers are its head", help="name the private layers")
-    return model.parts["head"]
+def _clustering(fedstl: Properties | None, inferred: Inferred | None) -> BeforeRound:
+    if fedstl is None or inferred is None or fedstl.clusters == 1:
+        return NothingBefore()
+    return ByProperty(inferred=inferred, every=fedstl.every, assignment=fedstl.assignment)
 
 
-def _local(section: said.Algorithm, model: Model) -> Local:
+def _taught(fedstl: Properties | None, inferred: Inferred | None) -> tuple[Term, ...]:
+    """The teacher's term."""
+    return (TeacherLoss(properties=inferred.own, weight=fedstl.weight),) if fedstl and inferred and fedstl.weight else ()
+
+
+def _together(fedstl: Properties | None, inferred: Inferred | None) -> AfterRound:
+    """What clusters train on after a round."""
+    if fedstl is None or inferred is None or not fedstl.cluster_epochs:
+        return NothingAfter()
+    return ClusterTraining(inferred=inferred, epochs=fedstl.cluster_epochs, weight=fedstl.weight, rate=fedstl.cluster_rate)
+
+
+def _kept(kept: KeptIn | None, sets: AgentSets | None) -> tuple[Term, ...]:
+    """The distance to the sites' sets."""
+    if kept is None or sets is None:
+        return ()
+    return (SetPenalty(sets=sets, schedule=PenaltySchedule(first=kept.penalty, growing=kept.growing)),)
+
+
+def _layers(private: said.Private, model: Model, head: tuple[str, ...]) -> tuple[str, ...]:
+    own = private.layers or head or (model.parts["head"] if isinstance(model, Parted) else ())
+    if not own:
+        raise JobError(
+            "private.layers: this model does not say which layers are its head", help="name the private layers, or `model.private`"
+        )
+    return own
+
+
+def _local(section: said.Algorithm, layers: tuple[str, ...]) -> Local:
     if section.private is not None and section.private.first is not None:
-        return PrivateFirst(private=_layers(section.private, model), share=section.private.first)
+        return PrivateFirst(private=layers, share=section.private.first)
     match section.local:
         case said.Local(sgd=said.Sgd() as sgd):
             return _descent(sgd)

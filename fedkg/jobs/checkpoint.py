@@ -10,6 +10,7 @@ from safetensors.torch import save
 
 from fedkg.errors import JobError
 from fedkg.federated import ServerState, from_tensors, to_tensors
+from fedkg.federated.rows import hold
 from fedkg.jobs.folder import CHECKPOINTS, RunFolder
 
 
@@ -18,10 +19,16 @@ def place_of(arm: str) -> str:
     return f"{CHECKPOINTS}/{arm}.safetensors"
 
 
+def rows_folder(folder: RunFolder, arm: str) -> Path:
+    """Where an arm keeps what is remembered of sites and has no room in memory; a part of its checkpoint."""
+    return folder.path / CHECKPOINTS / f"{arm}.rows"
+
+
 def save_state(folder: RunFolder, arm: str, state: ServerState) -> None:
     """Write an arm's state whole or not at all."""
     tensors, document = to_tensors(state)
     folder.write_bytes(place_of(arm), save(tensors, {"state": json.dumps(document, sort_keys=True)}))
+    hold(state.clients)  # until the next checkpoint is whole, the files of this one stay as they are
 
 
 def load_state(folder: RunFolder, arm: str) -> ServerState | None:
@@ -39,4 +46,4 @@ def load_state(folder: RunFolder, arm: str) -> ServerState | None:
             received=str(error),
             help=f"delete it: the training {arm} then begins anew, the others are kept",
         ) from error
-    return from_tensors(tensors, document)
+    return from_tensors(tensors, document, rows_folder(folder, arm))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 JOB, ENVIRONMENT, PACK, ARMS = "job.yaml", "environment.json", "pack.fkgpack", "arms.json"
-RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK = "results.json", "split.json", "report.html", "checkpoints", ".lock"
+RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = "results.json", "split.json", "report.html", "checkpoints", ".lock", "theory.json"
 
 CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (
@@ -31,6 +31,9 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "f1",
         "precision",
         "recall",
+        "accuracy",
+        "rmse",
+        "mse",
         "loss",
         "train_loss",
         "threshold",
@@ -45,10 +48,27 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "notes",
     ),
     "clients.csv": ("arm", "round", "client", "samples", "validity", "alpha", "share", "status"),
+    "sites.csv": (
+        *("arm", "client", "samples", "test_rows", "positives"),
+        *("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation"),
+    ),
     "rules.csv": ("arm", "rule", "title", "kind", "rate", "bound_rows", "violated", "applied", "vacuous", "example"),
+    "forecasts.csv": ("arm", "by", "mse", "mse_half", "sequences", "sequences_half", "steps", "steps_half", "sites"),
+    "privacy.csv": ("arm", "unit", "what", "noise", "rate", "releases", "epsilon", "delta", "clip", "accountant", "budget"),
+    "sets.csv": ("arm", "client", "distance", "sparsity"),
+    "theory.csv": (
+        *("arm", "round", "objective", "gradient2", "heterogeneity", "constrained", "gamma", "variance", "smoothness", "steepest", "valid"),
+    ),
+    "constants.csv": (
+        *("arm", "local_steps", "clients", "theta", "theta_low", "theta_high", "draws", "radius"),
+        *("infeasibility", "slope", "penalty", "limit", "upper", "bound", "lower", "note"),
+    ),
     "checks.csv": ("rule", "title", "kind", "violated", "evaluations", "rate", "example"),
 }
 """Files that grow, with their columns."""
+
+CLOSING = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv")
+"""Those that a training writes once it is over."""
 
 NOTES = " | "
 """What stands between two notes of a round."""
@@ -183,7 +203,7 @@ def _cell(value: Any) -> str:
     """A cell's text; numbers keep every bit, unknown ones are empty, line breaks become blanks. `Any`: a text, a number or None."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
-    return repr(value) if isinstance(value, float) else " ".join(str(value).split("\n"))
+    return repr(float(value)) if isinstance(value, float) else " ".join(str(value).split("\n"))
 
 
 def _lock(handle: IO[str], path: Path) -> None:

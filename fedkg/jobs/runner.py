@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import time
@@ -13,24 +14,33 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedkg.constraints import ConstraintModule
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
-from fedkg.federated import Choice, Scorer
+from fedkg.federated import Choice, initial_state
+from fedkg.federated.executors import Crew, Ranks
 from fedkg.federated.train import intra_op_threads
-from fedkg.jobs.arms import Arm, algorithm_of, arms_of
-from fedkg.jobs.checkpoint import load_state, save_state
-from fedkg.jobs.difference import differences
+from fedkg.jobs.arms import Arm, algorithm_of, planned, title_of
+from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
+from fedkg.jobs.compared.over_sites import alone
+from fedkg.jobs.compared.spent import kept_private
+from fedkg.jobs.compared.summary import Result, comparison, sentences
 from fedkg.jobs.events import Event, Listener, ignore
-from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, LOCK, NOTES, PACK, REPORT, RESULTS, SPLIT, RunFolder, next_folder
-from fedkg.jobs.judge import data_checks, module_of, rule_table, scorer_of
-from fedkg.jobs.prepare import Prepared, Scenario, coded, load_rules, prepare, scenario
-from fedkg.jobs.probe import probe_rows
-from fedkg.jobs.reading import absolute, job_of, parse_yaml, read_job
-from fedkg.jobs.schema import Job
+from fedkg.jobs.file.difference import differences
+from fedkg.jobs.file.reading import absolute, job_of, parse_yaml, read_job
+from fedkg.jobs.file.schema import Job
+from fedkg.jobs.folder import ARMS, CLOSING, ENVIRONMENT, JOB, LOCK, NOTES, PACK, REPORT, RESULTS, SPLIT, THEORY, RunFolder, next_folder
+from fedkg.jobs.ground import Ground
+from fedkg.jobs.grounds import ground_of
+from fedkg.jobs.guarded import privacy_rows
+from fedkg.jobs.idle import idle
+from fedkg.jobs.kept import kept_properties
+from fedkg.jobs.observed import Observed
+from fedkg.jobs.rules import load_rules
 from fedkg.jobs.sources import sha256_of
-from fedkg.jobs.summary import Result, comparison, sentences
-from fedkg.jobs.training import Held, client_rows, deployed_of, held_of, judged, model_of, problem_of, round_row, rounds_of
-from fedkg.models import Model, Params
+from fedkg.jobs.sweep.plan import is_sweep
+from fedkg.jobs.theory import theory_of
+from fedkg.jobs.together import say_arm, say_job
+from fedkg.jobs.training import client_rows, deployed_of, round_row, rounds_of, settings_of
+from fedkg.models import Params
 from fedkg.pack import pack_bytes, read_pack
 
 RUNS = Path("runs")
@@ -54,15 +64,21 @@ class Run:
 
 
 def run_job(
-    job: Job | Mapping[str, Any] | str | Path, *, out: str | Path | None = None, overrides: Sequence[str] = (), on_event: Listener = ignore
+    job: Job | Mapping[str, Any] | str | Path,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    on_event: Listener = ignore,
+    report: bool = True,
+    ranks: Ranks | None = None,
 ) -> Run:
     """Train everything a job asks for.
 
     Args:
-        job: a job file, a job, or its fields. out: the run folder; by default the next free ``runs/NAME-001``. A folder in which the same
-            job was begun is gone on with.
+        job: a job file, a job, or its fields. out: the run folder; by default the next free ``runs/NAME-001``; one of this job goes on.
         overrides: ``field=value`` texts, applied to a job file.
-        on_event: called as things happen.
+        on_event: called as things happen. report: whether `report.html` is written. ranks: the processes that train together, of which
+            this is the first; the others `follow` it (`fedkg.jobs.together`).
 
     Raises:
         UsageError, JobError, TableError, PackError: before anything is trained, naming the file, field or column that is wrong.
@@ -71,20 +87,23 @@ def run_job(
     """
     settled = _job(job, overrides)
     folder = RunFolder(Path(out) if out is not None else next_folder(settled.name, RUNS))
+    if is_sweep(folder.path):
+        raise UsageError(f"{folder.path} holds a sweep, not a run", help="choose another --out")
     if folder.exists():
         _refuse_changed(folder, settled, f"{folder.path} holds the run of another job")
-        return resume(folder.path, on_event=on_event)
-    arms = arms_of(settled)
+        return resume(folder.path, on_event=on_event, report=report, ranks=ranks)
+    arms = planned(settled)
     pack, warned = load_rules(settled)
-    prepared = prepare(settled, pack)
-    scenarios = {arm.scenario: scenario(prepared, arm) for arm in arms}
+    ground = ground_of(settled, pack)
+    ground.prepare(arms)
+    _put_together(ground, arms)
     folder.create()
     with folder.locked():
-        _begin(folder, settled, prepared, arms, scenarios)
-        return _Runner(folder, arms, prepared, scenarios, on_event, (*warned, *prepared.notes)).run()
+        _begin(folder, settled, ground, arms)
+        return _Runner(folder, arms, ground, on_event, (*warned, *ground.notes, *idle(arms)), ranks).run(report)
 
 
-def resume(folder: str | Path, *, on_event: Listener = ignore) -> Run:
+def resume(folder: str | Path, *, on_event: Listener = ignore, report: bool = True, ranks: Ranks | None = None) -> Run:
     """Go on with a run that was stopped or killed, to the bit: the result is that of a run which was never stopped.
 
     Raises:
@@ -108,48 +127,42 @@ def resume(folder: str | Path, *, on_event: Listener = ignore) -> Run:
         body = _read_bytes(place.path / PACK)
         if hashlib.sha256(body).hexdigest() != environment["pack_sha256"]:
             raise JobError(f"{place.path / PACK} is not the pack the run was begun with")
-        arms = arms_of(begun)
-        prepared = prepare(begun, read_pack(body, name=str(place.path / PACK)))
-        scenarios = {arm.scenario: scenario(prepared, arm) for arm in arms}
-        return _Runner(place, arms, prepared, scenarios, on_event, prepared.notes).run()
+        arms = planned(begun)
+        ground = ground_of(begun, read_pack(body, name=str(place.path / PACK)))
+        ground.prepare(arms)
+        return _Runner(place, arms, ground, on_event, (*ground.notes, *idle(arms)), ranks).run(report)
 
 
 class _Runner:
     """The arms of one run, trained in order."""
 
     def __init__(
-        self,
-        folder: RunFolder,
-        arms: Sequence[Arm],
-        prepared: Prepared,
-        scenarios: Mapping[str, Scenario],
-        on_event: Listener,
-        notes: Sequence[str],
+        self, folder: RunFolder, arms: Sequence[Arm], ground: Ground, on_event: Listener, notes: Sequence[str], ranks: Ranks | None
     ) -> None:
-        self.folder, self.arms, self.prepared, self.scenarios = folder, arms, prepared, scenarios
+        self.folder, self.arms, self.ground, self.ranks = folder, arms, ground, ranks
         self.tell, self.notes = on_event, tuple(notes)
-        self._shared: dict[bool, tuple[Prepared, Held, ConstraintModule]] = {}
-        self._scorers: dict[str, Scorer] = {}
         self._told: set[str] = set()
+        self._crew = Crew(arms[0].job.training.workers)
 
-    def run(self) -> Run:
+    def run(self, report: bool) -> Run:
         """Every arm that is not done yet, then the comparison and the report."""
         try:
             self._announce()
             records = self.folder.records([arm.id for arm in self.arms])
-            for number, arm in enumerate(self.arms, start=1):
-                if not records[arm.id]["done"]:
-                    with intra_op_threads(arm.job.training.threads or 1):
-                        self._arm(arm, number)
-                    records[arm.id] |= {"done": True, "rounds": arm.job.training.rounds}
-                    self.folder.write_json(ARMS, list(records.values()))
-            return self._finish()
+            say_job(self.ranks, self.ground.job, self.ground)
+            with self._crew:
+                for number, arm in enumerate(self.arms, start=1):
+                    if not records[arm.id]["done"]:
+                        with intra_op_threads(arm.job.training.threads or 1):
+                            done = self._arm(arm, number)
+                        records[arm.id] |= {"done": True, "rounds": done}
+                        self.folder.write_json(ARMS, list(records.values()))
+            return self._finish(report)
         except KeyboardInterrupt as error:
             raise Stopped(f"stopped; what is done is in {self.folder.path}", help=f"fedkg run --resume {self.folder.path}") from error
 
     def _announce(self) -> None:
-        sites = len(self.prepared.job.sites)
-        pack = self.prepared.pack
+        sites, pack = self.ground.sites(self.arms[0]), self.ground.pack
         counts = (len(self.arms), "training"), (sites, "site"), (pack.rows, "bound row"), (len(pack.manifest.rules), "rule")
         trainings, over, rows, rules = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts)
         message = f"{trainings} over {over}, {rows} of {rules}"
@@ -157,25 +170,29 @@ class _Runner:
         for note in self.notes:
             self.tell(Event(kind="note", message=note))
 
-    def _arm(self, arm: Arm, number: int) -> None:
+    def _arm(self, arm: Arm, number: int) -> int:
+        """Train an arm to its end; how many rounds it took, all or as many as its budget of privacy allows."""
         rounds = arm.job.training.rounds
         saved = load_state(self.folder, arm.id)
         done = 0 if saved is None else saved.round
         self._cut_back(arm, done)
         self.tell(Event(kind="arm", arm=arm.id, arm_number=number, arms=len(self.arms), round=done, rounds=rounds))
-        prepared, held, module = self._of(arm)
-        model = model_of(arm.job, prepared, module)
-        scorer = self._scorer(arm, model)
-        problem = problem_of(arm, prepared, self.scenarios[arm.scenario], module, model, scorer)
+        course = self.ground.course(arm)
+        deployed, state = deployed_of(arm, course), saved
+        seen = None if arm.job.theory is None else Observed(arm, course, arm.job.theory, saved)
         figures: dict[str, float] = {}
-        deployed, state = deployed_of(arm, problem, module), saved
-        for state, record in rounds_of(arm, problem, module, saved, self._choice(arm)):
-            last = record.round == rounds
+        kept = rows_folder(self.folder, arm.id)
+        choice, crew = self._choice(arm), self._crew_of(arm)
+        say_arm(self.ranks, arm)
+        for state, record in rounds_of(arm, course, saved, choice, crew=crew, folder=kept, ranks=self.ranks):
+            last = record.round == rounds or record.ends
             due = last or record.round % arm.job.evaluation.every == 0
-            figures = judged(arm.job, model, deployed.models(state), held) if due else {}
+            figures = course.figures(deployed.models(state)) if due else {}
             line = round_row(arm, record, figures, _size(state.params))
             self.folder.append("clients.csv", client_rows(arm, record))
             self.folder.append("rounds.csv", [line])
+            if seen is not None:
+                self.folder.append("theory.csv", seen.round(state, record))
             if last or record.round % arm.job.training.checkpoint_every == 0:
                 save_state(self.folder, arm.id, state)
             values = {key: value for key, value in line.items() if isinstance(value, int | float) or key == "zone"}
@@ -184,9 +201,19 @@ class _Runner:
                 Event(kind="round", arm=arm.id, arm_number=number, arms=len(self.arms), round=record.round, rounds=rounds, values=values)
             )
         assert state is not None
-        self.folder.append("rules.csv", rule_table(prepared, module, model, deployed.models(state), arm.id))
-        message = f"{arm.id}: F1 {figures['f1']:.3f}" if figures else f"{arm.id}: done"
-        self.tell(Event(kind="arm_done", message=message, arm=arm.id, arm_number=number, arms=len(self.arms), round=rounds, rounds=rounds))
+        for name, rows in course.end(deployed.models(state), state).items():
+            self.folder.append(name, rows)
+        if seen is not None:
+            self.folder.append("constants.csv", seen.end(state))
+        if course.algorithm.budget is not None:
+            self.folder.append("privacy.csv", privacy_rows(arm.id, course.algorithm.budget, course.problem, state))
+        measure = self.ground.measure
+        message = f"{arm.id}: {measure.text(figures[measure.name])}" if figures else f"{arm.id}: done"
+        ended = Event(
+            kind="arm_done", message=message, arm=arm.id, arm_number=number, arms=len(self.arms), round=state.round, rounds=rounds
+        )
+        self.tell(ended)
+        return state.round
 
     def _tell_notes(self, notes: Sequence[str]) -> None:
         """Tell people what rounds have to say, each sentence once in a run."""
@@ -195,50 +222,53 @@ class _Runner:
                 self._told.add(note)
                 self.tell(Event(kind="note", message=note))
 
+    def _crew_of(self, arm: Arm) -> Crew | None:
+        """The worker processes of the run; none where an arm wants another number of them."""
+        return self._crew if arm.job.training.workers == self.arms[0].job.training.workers else None
+
     def _choice(self, arm: Arm) -> Choice | None:
-        """The executor that the first arm of the run with this executor setting was trained by, once it is known."""
+        """The executor that the first arm of the run with these settings of it was trained by, once it is known."""
         for other in self.arms:
-            if other.job.training.executor == arm.job.training.executor and (state := load_state(self.folder, other.id)) is not None:
+            if _by(other) == _by(arm) and (state := load_state(self.folder, other.id)) is not None:
                 return state.choice
         return None
 
     def _cut_back(self, arm: Arm, done: int) -> None:
         """Remove what stands in the growing files beyond the last checkpoint of an arm."""
-        for name in ("rounds.csv", "clients.csv"):
+        observed = () if arm.job.theory is None else ("theory.csv",)
+        for name in ("rounds.csv", "clients.csv", *observed):
             rows = self.folder.rows(name)
             kept = [row for row in rows if row["arm"] != arm.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
-        self.folder.rewrite("rules.csv", [row for row in self.folder.rows("rules.csv") if row["arm"] != arm.id])
+        ended = ("privacy.csv",) if self.folder.rows("privacy.csv") else ()
+        for name in (*CLOSING, *ended, *(("constants.csv",) if observed else ())):
+            self.folder.rewrite(name, [row for row in self.folder.rows(name) if row["arm"] != arm.id])
 
-    def _of(self, arm: Arm) -> tuple[Prepared, Held, ConstraintModule]:
-        """What an arm reads: rows, rows held out, rules over them; with projected answers the rows tell the rules' categories, too."""
-        projection = arm.job.training.projection
-        if projection not in self._shared:
-            prepared = coded(self.prepared) if projection else self.prepared
-            self._shared[projection] = prepared, held_of(prepared), module_of(prepared)
-        return self._shared[projection]
-
-    def _scorer(self, arm: Arm, model: Model) -> Scorer:
-        scoring = arm.job.scoring
-        prepared, _, module = self._of(arm)
-        key = (
-            f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{arm.job.training.projection}|{arm.job.model.model_dump_json()}"
-        )
-        if key not in self._scorers:
-            probe = probe_rows(self.prepared.pack, self.prepared.server, scoring, arm.job.data.seed)
-            self._scorers[key] = scorer_of(prepared, module, model, probe)
-        return self._scorers[key]
-
-    def _finish(self) -> Run:
-        target = self.prepared.job.evaluation.target_f1
+    def _finish(self, drawn: bool) -> Run:
+        target = self.ground.job.evaluation.target_of(self.ground.measure.name)
         rounds = self.folder.rows("rounds.csv")
         _refuse_gaps(self.folder, self.arms, rounds)
-        results = comparison(self.arms, rounds, self.folder.rows("clients.csv"), target)
-        said = sentences(results, target)
-        rules = {record.name: record.text for record in self.prepared.pack.manifest.rules}
-        content = {"title": self.prepared.job.title, "target_f1": target, "sentences": said, "rows": results, "rules": rules}
+        sites = self.folder.rows("sites.csv")
+        for arm in self.arms:
+            if len({row["client"] for row in sites if row["arm"] == arm.id}) != self.ground.sites(arm):
+                place = self.folder.path / "sites.csv"
+                raise JobError(f"{place} is damaged: not all sites of {arm.id} are in it", help="begin the run again")
+        results = comparison(self.arms, rounds, self.folder.rows("clients.csv"), target, sites, self.ground.measure)
+        said = [*sentences(results, target), *alone(results), *kept_properties(self.arms, self.folder.rows("forecasts.csv"))]
+        said += kept_private(self.folder.rows("privacy.csv"))
+        rules = {record.name: record.text for record in self.ground.pack.manifest.rules}
+        content = {
+            "title": self.ground.job.title,
+            "target": None if math.isnan(target) else target,
+            "sentences": said,
+            "rows": results,
+            "rules": rules,
+        }
+        if self.ground.job.theory is not None:
+            measured = (self.folder.rows(name) for name in ("theory.csv", "constants.csv"))
+            self.folder.write_json(THEORY, theory_of(self.ground.pack, self.ground.measure, self.arms, rounds, *measured))
         self.folder.write_json(RESULTS, content)
-        report, notes = self._report()
+        report, notes = self._report() if drawn else (None, ())
         self.tell(Event(kind="finished", message=str(report or self.folder.path), arms=len(self.arms)))
         return Run(folder=self.folder.path, results=results, sentences=tuple(said), report=report, notes=(*self.notes, *notes))
 
@@ -252,18 +282,34 @@ class _Runner:
             return None, (str(error),)
 
 
-def _begin(folder: RunFolder, job: Job, prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[str, Scenario]) -> None:
+def _put_together(ground: Ground, arms: Sequence[Arm]) -> None:
+    """Every algorithm with every model once, so that what does not fit is said before a folder is made and others are trained."""
+    firsts: dict[tuple[str, ...], Arm] = {}
+    for arm in arms:
+        parts = arm.job.model, arm.job.privacy
+        firsts.setdefault((arm.algorithm, *("" if part is None else part.model_dump_json() for part in parts)), arm)
+    for arm in firsts.values():
+        course = ground.course(arm)
+        initial_state(course.problem, course.algorithm, settings_of(arm))
+
+
+def _by(arm: Arm) -> tuple[object, ...]:
+    """What arms have in common that are trained by one executor: all gathered rows are one client, whose stacks suit no others."""
+    training = arm.job.training
+    return training.executor, training.workers, training.chunk, training.threads, algorithm_of(arm.job).exchange == "data"
+
+
+def _begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm]) -> None:
     """The files a run begins with; `environment.json` comes last, because it makes the folder a run's."""
     import yaml
 
-    body = pack_bytes(prepared.pack)
+    body = pack_bytes(ground.pack)
     folder.write_bytes(PACK, body)
-    folder.write_json(SPLIT, split_document(prepared, arms, scenarios))
+    folder.write_json(SPLIT, ground.splits(arms))
     folder.write_json(ARMS, [_arm_entry(arm) for arm in arms])
-    for name in ("rounds.csv", "clients.csv", "rules.csv"):
+    for name in ("rounds.csv", "clients.csv", *CLOSING):
         folder.rewrite(name, [])
-    first = scenarios[arms[0].scenario]
-    folder.rewrite("checks.csv", data_checks(prepared, [*first.frames.values(), prepared.test, prepared.server]))
+    folder.rewrite("checks.csv", ground.checks(arms[0]))
     document = job.model_dump(mode="json")
     folder.write_text(JOB, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     folder.write_json(
@@ -278,51 +324,11 @@ def _begin(folder: RunFolder, job: Job, prepared: Prepared, arms: Sequence[Arm],
             "job_sha256": hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest(),
             "job": document,
             "pack_sha256": hashlib.sha256(body).hexdigest(),
-            "sources": [{"path": path, "sha256": digest} for path, digest in prepared.tables.files],
-            "features": {
-                "names": list(prepared.scaling.names),
-                "mean": prepared.scaling.mean.tolist(),
-                "std": prepared.scaling.std.tolist(),
-            },
+            "sources": [{"path": path, "sha256": digest} for path, digest in ground.files],
+            "features": ground.features(),
+            "measure": ground.measure.name,
         },
     )
-
-
-def split_document(prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[str, Scenario]) -> dict[str, Any]:
-    """`split.json`: rows and true failures of every site in every way the data is split. `Any`: JSON."""
-    splits = []
-    label = prepared.job.data.label
-    seen: set[str] = set()
-    for arm in arms:
-        if arm.scenario in seen:
-            continue
-        seen.add(arm.scenario)
-        rows = scenarios[arm.scenario]
-        words = [f"{field.rpartition('.')[2]} {value}" for field, value in arm.setting] + [f"seed {arm.seed}"]
-        if arm.corrupt is not None:
-            words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
-        splits.append(
-            {
-                "title": ", ".join(words),
-                "setting": dict(arm.setting),
-                "seed": arm.seed,
-                "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
-                "draws": rows.draws,
-                "sites": {site: {"rows": own.rows, "positives": int(own.numbers(label).sum())} for site, own in rows.frames.items()},
-            }
-        )
-    held = {
-        name: {"rows": frame.rows, "positives": int(frame.numbers(label).sum())}
-        for name, frame in (("test", prepared.test), ("server", prepared.server))
-    }
-    drawn = prepared.tables.whole is not None and prepared.job.data.split == "dirichlet"
-    note = (
-        "For each class the share of every site is drawn from a Dirichlet distribution, so that sites differ in size and in failures; "
-        f"a draw that left a site with fewer than {prepared.job.data.min_samples} rows was drawn again."
-        if drawn
-        else ""
-    )
-    return {"note": note, "splits": splits, **held}
 
 
 def _arm_entry(arm: Arm) -> dict[str, Any]:
@@ -330,11 +336,12 @@ def _arm_entry(arm: Arm) -> dict[str, Any]:
         "id": arm.id,
         "algorithm": arm.algorithm,
         "preset": arm.preset,
-        "title": algorithm_of(arm.job).title or arm.algorithm,
+        "title": title_of(arm),
         "seed": arm.seed,
         "setting": dict(arm.setting),
         "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
         "corruption": "" if arm.corrupt is None else arm.corrupt.kind,
+        "baseline": arm.baseline,
         "done": False,
         "rounds": 0,
     }
@@ -362,9 +369,10 @@ def _refuse_changed(folder: RunFolder, job: Job, message: str) -> None:
 def _refuse_gaps(folder: RunFolder, arms: Sequence[Arm], rounds: Sequence[Mapping[str, str]]) -> None:
     """A comparison over rounds that are not all there would be wrong without a sign of it."""
     there = {(row["arm"], int(row["round"])) for row in rounds}
+    lengths = folder.records([arm.id for arm in arms])
     for arm in arms:
         gap = next((number for number in range(1, arm.job.training.rounds + 1) if (arm.id, number) not in there), None)
-        if gap is not None:
+        if gap is not None and gap <= lengths[arm.id]["rounds"]:
             raise JobError(f"{folder.path / 'rounds.csv'} is damaged: round {gap} of {arm.id} is not in it", help="begin the run again")
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from fedkg.data import Frame, conversion, from_table
 from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
-from fedkg.jobs.schema import Job, Site
+from fedkg.jobs.file.data import Site
+from fedkg.jobs.file.schema import Job
 from fedkg.nearest import nearest
 from fedkg.pack import Column, DataContract
 from fedkg.tables import Table, read_table
@@ -44,7 +45,7 @@ def read_tables(job: Job, contract: DataContract) -> Tables:
         files: list[tuple[str, str]] = []
         for name, site in job.sites.items():
             path = str(site.table)
-            frames[name] = _site_frame(job, contract, name, site, read_table(path))
+            frames[name] = _site_frame(job, contract, name, site, read_table(_there(path, f"sites.{name}.table")))
             files.append((path, sha256_of(path)))
         return Tables(by_site=frames, files=tuple(files))
     for name, site in job.sites.items():
@@ -52,7 +53,7 @@ def read_tables(job: Job, contract: DataContract) -> Tables:
             raise JobError(f"sites.{name}.columns: only a site with a `table` of its own can name columns", help=f"add sites.{name}.table")
     if job.data.path is None:
         return Tables(whole=generate(job.data.rows, job.data.seed))
-    table = read_table(job.data.path, dates=job.data.dates)
+    table = read_table(_there(job.data.path, "data.path"), dates=job.data.dates)
     texts = (*_text_headers(job, contract), *((job.data.site_column,) if job.data.split == "column" else ()))
     frame = from_table(
         table, numeric=_numeric_headers(job, contract), text=[h for h in texts if h in table.headers or h != job.data.machine]
@@ -136,3 +137,10 @@ def _target(key: str, where: str, job: Job, contract: DataContract) -> tuple[str
 def signal_name(column: Column) -> str:
     """The name of a column's signal, without the entity in brackets."""
     return column.name.partition("[")[0]
+
+
+def _there(path: str, field: str) -> str:
+    """A path of the job that leads to something. Raises JobError."""
+    if not Path(path).exists():
+        raise JobError(f"{field}: there is no such file", received=path, help="paths of a job are relative to its folder")
+    return path

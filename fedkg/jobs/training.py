@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,19 +34,24 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.agents.round_numbers import StepWarning
-from fedkg.federated.agents.sets import kept_sets
 from fedkg.federated.answers import Projected
 from fedkg.federated.evaluation import best_threshold, detection
-from fedkg.federated.executors import Work
+from fedkg.federated.executors import Crew, Ranks, Work
 from fedkg.federated.penalty import ConstraintPenalty
 from fedkg.federated.problem import pool
+from fedkg.federated.settings import MIB, Own
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.assemble import assembled
+from fedkg.jobs.built import built, head_of
+from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import NOTES
-from fedkg.jobs.judge import codes_of
-from fedkg.jobs.prepare import Prepared, Scenario
-from fedkg.jobs.schema import Job
-from fedkg.models import MODELS, Model, Params, predict
+from fedkg.jobs.ground import Course
+from fedkg.jobs.guarded import guarded
+from fedkg.jobs.set_rows import sets_of_arm
+from fedkg.jobs.tables.judge import codes_of
+from fedkg.jobs.tables.prepare import Prepared, Scenario
+from fedkg.models import Model, Params, predict
+from fedkg.pack import Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,7 +67,7 @@ class Held:
 def model_of(job: Job, prepared: Prepared, module: ConstraintModule) -> Model:
     """The network that the sites train; where the job says so, with its answers projected onto what the rules demand."""
     inputs, codes = len(prepared.features.names), prepared.features.codes
-    model = MODELS[job.model.name](inputs=inputs - len(codes), hidden=job.model.hidden, outputs=1, dropout=job.model.dropout)
+    model = built(job.model, sample=(inputs - len(codes),), outputs=1)
     if not job.training.projection:
         return model
     name = {column.source: column.name for column in prepared.pack.manifest.contract.columns}
@@ -91,18 +97,28 @@ def settings_of(arm: Arm) -> Settings:
         learning_rate=training.learning_rate,
         schedule=training.schedule,
         seed=arm.seed,
+        own={
+            name: Own(learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch)
+            for name, site in arm.job.sites.items()
+            if site.paced
+        },
         executor=training.executor,
+        workers=training.workers,
         chunk=training.chunk,
+        client_memory=training.client_memory * MIB,
         threads=training.threads or 1,
+        precision=training.precision,
+        wire=training.wire,
     )
 
 
 def algorithm_of_arm(arm: Arm, module: ConstraintModule, problem: Problem) -> Algorithm:
     """The algorithm of an arm, and the rules' penalty in the local loss where asked for."""
     penalty, section = arm.job.training.penalty, algorithm_of(arm.job)
-    sets = None if section.agents is None else kept_sets(module.pack, problem.clients.names, section.agents.given)
-    algorithm = assembled(arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets)
-    return algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty)) if penalty > 0.0 else algorithm
+    sets, head = sets_of_arm(section, module.pack, problem.clients.names), head_of(arm.job.model, problem.model)
+    algorithm = assembled(arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets, head=head)
+    algorithm = algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty)) if penalty > 0.0 else algorithm
+    return guarded(arm.job, section, algorithm, problem, settings_of(arm))
 
 
 def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintModule, model: Model, scorer: Scorer) -> Problem:
@@ -140,18 +156,26 @@ def _keys(codes: Sequence[Mapping[str, Tensor]], frames: Sequence[Frame]) -> dic
 
 
 def rounds_of(
-    arm: Arm, problem: Problem, module: ConstraintModule, state: ServerState | None, choice: Choice | None
+    arm: Arm,
+    course: Course,
+    state: ServerState | None,
+    choice: Choice | None,
+    *,
+    crew: Crew | None = None,
+    folder: Path | None = None,
+    ranks: Ranks | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
     """The state and record after every further round of an arm.
 
     Args:
         state: where to go on, None to begin. choice: the executor an earlier arm of the run measured to be best, so that all arms of a run
-            are trained alike to the last bit.
+            are trained alike to the last bit. crew: worker processes of the run. folder: of rows of sites that memory has no room for.
+        ranks: the processes that train together.
     """
-    algorithm, settings = algorithm_of_arm(arm, module, problem), settings_of(arm)
+    problem, algorithm, settings = course.problem, course.algorithm, settings_of(arm)
     if state is None and choice is not None:
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
-    said, rounds = _unbound(arm, module), train(problem, algorithm, settings, state)
+    said, rounds = course.said, train(problem, algorithm, settings, state, crew=crew, folder=folder, ranks=ranks)
     while True:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", StepWarning)
@@ -166,9 +190,10 @@ def rounds_of(
         yield state, replace(record, notes=(*record.notes, *(said if record.round == 1 else ()), *steps))
 
 
-def _unbound(arm: Arm, module: ConstraintModule) -> tuple[str, ...]:
+def unbound(arm: Arm, pack: Pack) -> tuple[str, ...]:
     """What is to be told of sites that are to keep to sets where the rules have none."""
-    if algorithm_of(arm.job).agents is None or any(kept.on == "parameters" for kept in module.pack.manifest.sets):
+    section = algorithm_of(arm.job)
+    if (section.agents is None and section.sets is None) or any(kept.on == "parameters" for kept in pack.manifest.sets):
         return ()
     return (f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",)
 
@@ -188,10 +213,10 @@ class Deployed:
         return [{name: value[site] for name, value in stack.items()} for site in range(sites)]
 
 
-def deployed_of(arm: Arm, problem: Problem, module: ConstraintModule) -> Deployed:
+def deployed_of(arm: Arm, course: Course) -> Deployed:
     """The models that the sites of an arm use."""
-    algorithm = algorithm_of_arm(arm, module, problem)
-    return Deployed(work=Work(problem=problem, algorithm=algorithm, settings=settings_of(arm), pool=pool(problem.clients)))
+    problem = course.problem
+    return Deployed(work=Work(problem=problem, algorithm=course.algorithm, settings=settings_of(arm), pool=pool(problem.clients)))
 
 
 def judged(job: Job, model: Model, models: Sequence[Params], held: Held) -> dict[str, float]:

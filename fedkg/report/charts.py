@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fedkg.jobs.measure import MEASURES, Measure
 from fedkg.report.comparison import Contender, Scenario, mean
 from fedkg.report.records import ClientRow, RoundRow
 from fedkg.zones import ZONES
@@ -24,10 +25,12 @@ def colours(names: Sequence[str], palette: Sequence[str]) -> dict[str, str]:
     return {name: palette[i % len(palette)] for i, name in enumerate(names)}
 
 
-def learning_curve(scenario: Scenario, colour: Mapping[str, str]) -> Figure:
-    """F1 by round: the mean over seeds, with a band from the lowest to the highest seed."""
-    traces = [trace for c in scenario.contenders for trace in _banded(c, lambda row: row.f1, colour[c.algorithm])]
-    return _figure(traces, y={"range": [0, 1.02], "tickformat": ".1f", "title": {"text": "F1"}})
+def learning_curve(scenario: Scenario, colour: Mapping[str, str], measure: Measure = MEASURES["detection"]) -> Figure:
+    """The figure by round: the mean over seeds, with a band from the lowest to the highest seed."""
+    traces = [t for c in scenario.contenders for t in _banded(c, lambda row: float(getattr(row, measure.name)), colour[c.algorithm])]
+    if not measure.higher:
+        return _figure(traces, y={"rangemode": "tozero", "title": {"text": measure.title}})
+    return _figure(traces, y={"range": [0, 1.02], "tickformat": ".1f", "title": {"text": measure.title}})
 
 
 def violation_curve(scenario: Scenario, colour: Mapping[str, str]) -> Figure:

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from fedkg.jobs.compared.verdict import verdict
 from fedkg.jobs.folder import EXECUTOR, NOTES
-from fedkg.jobs.verdict import verdict
+from fedkg.jobs.measure import BY_NAME
 from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
 from fedkg.report.zoned import is_taught, zone_of
@@ -16,13 +17,19 @@ from fedkg.zones import zone
 
 def outcome(records: RunRecords) -> list[str]:
     """The outcome, most important first; every sentence is made of figures of the run folder."""
-    whole = [result for result in records.results if not result.corrupted]
+    whole = [result for result in records.results if not result.corrupted and not result.baseline]
     figures = (*records.sentences, _detection(whole), _rules_kept(whole), _not_taught(records, whole))
-    said = (_unfinished(records), _overview(records.results), *figures, _excluded(records), *_remarks(records))
+    asked = [result for result in records.results if not result.baseline]
+    said = (_unfinished(records), _overview(asked), *figures, _excluded(records), *_remarks(records))
     return [sentence for sentence in said if sentence]
 
 
 def _unfinished(records: RunRecords) -> str:
+    if records.failed:
+        names = "; ".join(f"{name}: {why.splitlines()[0]}" for name, why in records.failed)
+        return f"{len(records.failed)} of the runs failed, and what is shown is of the others. {names}"
+    if records.open_runs:
+        return f"This sweep is not finished: {records.open_runs} of its runs are still open, and what is shown is preliminary."
     open_arms = sum(not arm.done for arm in records.arms)
     if not open_arms:
         return ""
@@ -33,7 +40,7 @@ def _overview(results: Sequence[Result]) -> str:
     """Whether it made a difference, in one sentence: without damage, and with it."""
     settings: dict[tuple[Setting, str], list[Result]] = {}
     for result in results:
-        if not math.isnan(result.figure("f1").mean):
+        if not math.isnan(result.main.mean):
             settings.setdefault((result.setting, result.corrupted), []).append(result)
     groups = [group for group in settings.values() if len(group) > 1]
     if len(groups) < 2:
@@ -46,7 +53,7 @@ def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
     """How often an algorithm is clearly the best."""
     if not groups:
         return []
-    best = [sorted(group, key=lambda result: -result.figure("f1").mean) for group in groups]
+    best = [sorted(group, key=lambda result: -_worth(result)) for group in groups]
     clear = Counter(first.title for first, second, *_ in best if clearly_better(first, second))
     if not clear:
         names = " and ".join(result.title for result in groups[0])
@@ -58,17 +65,23 @@ def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
 
 def _damaged(group: Sequence[Result]) -> str:
     base = next((result for result in group if result.preset == "fedavg"), group[0])
-    best = max(group, key=lambda result: result.figure("f1").mean)
+    best, title = max(group, key=_worth), BY_NAME[base.measure].title
+    article = "an" if title[0] in "AFMR" else "a"
     where = f"With wrong labels at {base.corrupted}, "
     if best is base:
-        return f"{where}{base.title} is the best, at F1 {base.figure('f1').text()}."
+        return f"{where}{base.title} is the best, at {title} {base.main.text()}."
     how = "" if clearly_better(best, base) else ", a difference that may be chance"
-    return f"{where}{best.title} keeps an F1 of {best.figure('f1').text()} where {base.title} ends at {base.figure('f1').text()}{how}."
+    return f"{where}{best.title} keeps {article} {title} of {best.main.text()} where {base.title} ends at {base.main.text()}{how}."
 
 
 def clearly_better(one: Result, other: Result) -> bool:
-    """Whether F1 is higher beyond chance, as `verdict` judges it."""
-    return verdict(one.figure("f1").values, other.figure("f1").values).clear > 0
+    """Whether the figure is better beyond chance, as `verdict` judges it."""
+    return verdict(one.main.values, other.main.values).clear == BY_NAME[one.measure].sign
+
+
+def _worth(result: Result) -> float:
+    """The figure's mean, turned so that more is better."""
+    return BY_NAME[result.measure].sign * result.main.mean
 
 
 def _detection(results: Sequence[Result]) -> str:
@@ -114,10 +127,13 @@ def _remarks(records: RunRecords) -> list[str]:
         for note in row.notes.split(NOTES):
             if note and not note.startswith(EXECUTOR):
                 found.setdefault(note, Counter())[titles[row.arm]] += 1
-    return [
-        f"{note[0].upper()}{note[1:]} ({', '.join(f'{title}: {count} of its rounds' for title, count in counts.items())})."
-        for note, counts in found.items()
-    ]
+    return [f"{note[0].upper()}{note[1:]} ({', '.join(map(_often, counts.items()))})." for note, counts in found.items()]
+
+
+def _often(counted: tuple[str, int]) -> str:
+    """Whose rounds noted something, and in how many; of a single one the note itself says when."""
+    title, count = counted
+    return f"{title}: {count} of its rounds" if count > 1 else title
 
 
 def _excluded(records: RunRecords) -> str:

@@ -10,15 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import MissingExtra
+from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.report import charts
 from fedkg.report.comparison import Scenario, scenarios
+from fedkg.report.differences import difference_table
+from fedkg.report.held_to import property_table, set_table
+from fedkg.report.instruments import property_lines, theory_tables
 from fedkg.report.outcome import outcome
+from fedkg.report.per_site import measure_of, site_tables
+from fedkg.report.privacy import privacy_table
 from fedkg.report.records import RunRecords, read_run
 from fedkg.report.sections import comparison_table, data_checks, facts, machine, most_violated, rules_kept
+from fedkg.report.sweep import read_sweep
 from fedkg.report.zoned import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
 ALPHA = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
+ALONE = (
+    "Sites with models of their own, such as those that train alone: where the test rows are common to all sites, the figure here is"
+    " the mean of their models on all these rows, also on kinds of data that a site never saw."
+    " How good each is for its own site stands under Site by site."
+)
+
+MEASURE_NOTES: Mapping[str, str] = {
+    "f1": "F1 weighs the share of failures found (recall) against the share of alarms that are right (precision); 1 is perfect.",
+    "accuracy": "Accuracy is the share of samples whose class is predicted right.",
+    "rmse": "RMSE is the root of the mean squared error, in the unit of what is predicted; less is better.",
+    "mse": "MSE is the mean squared error in standard deviations (1: no better than forecasting the mean); less is better. RMSE is its"
+    " root in the unit of what is forecast.",
+}
 
 Context = dict[str, Any]
 """What the template is filled with. `Any`: texts, numbers, lists and mappings of them."""
@@ -31,7 +51,7 @@ def write_report(folder: str | Path) -> Path:
         UsageError: when the folder is not a run folder.
         MissingExtra: when plotly or jinja2 is not installed.
     """
-    records = read_run(Path(folder))
+    records = read_sweep(Path(folder)) if is_sweep(Path(folder)) else read_run(Path(folder))
     target = records.folder / "report.html"
     partial = target.with_name(f".report.{os.getpid()}.part")
     partial.write_text(page(records), encoding="utf-8")
@@ -84,9 +104,11 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     site_colour = charts.colours(sorted({row.client for row in records.clients}), charts.SITE_COLOURS)
     seeds = max((len(c.arms) for s in found for c in s.contenders), default=0)
     comparison = comparison_table(records.results, records.target, algorithm_colour)
-    learning, violations = [], []
+    measure, learning, violations = measure_of(records), [], []
     for s in found:
-        learning += figures.add(charts.learning_curve(s, algorithm_colour), s.title, f"F1 by round, {s.title or 'all arms'}")
+        learning += figures.add(
+            charts.learning_curve(s, algorithm_colour, measure), s.title, f"{measure.title} by round, {s.title or 'all arms'}"
+        )
         violations += figures.add(
             charts.violation_curve(s, algorithm_colour), s.title, f"Share of rules broken by round, {s.title or 'all arms'}"
         )
@@ -101,6 +123,10 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         if seeds > 1
         else "from a single seed, so that chance is part of them.",
         "target_note": _target_note(records),
+        "alone_note": ALONE if any(result.baseline for result in records.results) else "",
+        "measure_note": MEASURE_NOTES[measure.name],
+        "detects": measure.name == "f1",
+        "title_of_measure": measure.title,
         "band_note": "The line is the mean over seeds, the band reaches from the worst to the best seed." if seeds > 1 else "",
         "learning": learning,
         "violations": violations,
@@ -111,9 +137,17 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "sites": list(site_colour.items()),
         "weights": _weights(records, found, site_colour, algorithm_colour, figures),
         "weights_note": ", mean over seeds" if seeds > 1 else "",
+        "sites_apart": site_tables(records, found),
+        "theory": theory_tables(records.theory),
+        "properties": property_lines(records.theory),
+        "differences": difference_table(records.results),
+        "failed": records.failed,
         "rules": rules,
         "rules_kept": rules_kept(records),
         "rules_note": ", mean over the trainings without damage" if any(s.corrupted for s in found) else "",
+        "privacy": privacy_table(records.privacy),
+        "forecasts": property_table(records),
+        "sets": set_table(records),
         "split": _splits(records, figures),
         "checks": data_checks(records),
         "split_note": records.split_note,
@@ -130,10 +164,15 @@ def _present(context: Context) -> list[tuple[str, str]]:
     every = (
         ("outcome", "Outcome", True),
         ("comparison", "Comparison", context["comparison"]),
+        ("differences", "Differences", context["differences"]),
+        ("sites", "Sites", context["sites_apart"]),
         ("learning", "Learning", context["learning"]),
         ("rules-kept", "Rules kept", context["violations"]),
         ("weights", "Weights", context["weights"]),
         ("rules", "Violated rules", context["rules"]),
+        ("theory", "Theory", context["theory"]),
+        ("held-to", "Properties and sets", context["forecasts"] or context["sets"]),
+        ("privacy", "Privacy", context["privacy"]),
         ("data", "Data", context["split"] or context["checks"]),
         ("settings", "Settings", True),
     )
@@ -143,20 +182,25 @@ def _present(context: Context) -> list[tuple[str, str]]:
 def _subtitle(records: RunRecords, seeds: int) -> str:
     sites = len({row.client for row in records.clients})
     rounds = max((row.round for row in records.rounds), default=0)
-    parts = [f"{len(records.arms)} trainings"]
+    parts = [_counted(len(records.arms), "training")]
     if sites:
-        parts.append(f"{sites} sites")
+        parts.append(_counted(sites, "site"))
     if rounds:
-        parts.append(f"{rounds} rounds each")
+        parts.append(f"{_counted(rounds, 'round')} each" if len(records.arms) > 1 else _counted(rounds, "round"))
     if seeds > 1:
         parts.append(f"{seeds} seeds")
     return ", ".join(parts)
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _target_note(records: RunRecords) -> str:
     if math.isnan(records.target):
         return ""
-    return f"Rounds to target: the first round whose F1 reaches {records.target:g}; in brackets how many of the seeds get there."
+    title = measure_of(records).title
+    return f"Rounds to target: the first round whose {title} reaches {records.target:g}; in brackets how many of the seeds get there."
 
 
 def _weights(

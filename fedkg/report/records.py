@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedkg.errors import UsageError
-from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, RESULTS, SPLIT, RunFolder
+from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, RunFolder
 
 Json = dict[str, Any]
 """A JSON object as read from a file. `Any`: JSON."""
@@ -23,7 +23,7 @@ class Arm:
         id: as in the run's files. algorithm: its name in the job. title: what readers call it. seed: of the training.
         setting: what the job varied besides algorithm and seed, as text by field (``{"data.alpha": "0.1"}``).
         corrupted: the site whose labels were damaged on purpose, or "".
-        done: whether it was trained to its end.
+        done: whether it was trained to its end. baseline: whether it only stands beside what was asked for.
     """
 
     id: str
@@ -33,15 +33,18 @@ class Arm:
     setting: tuple[tuple[str, str], ...] = ()
     corrupted: str = ""
     done: bool = True
+    baseline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A mean over seeds with its standard deviation, NaN where there is none, and the value of each seed."""
+    """A mean over seeds with its standard deviation and 95 % interval, NaN where there is none, and the value of each seed."""
 
     mean: float
     deviation: float = math.nan
     values: tuple[float, ...] = ()
+    low: float = math.nan
+    high: float = math.nan
 
     def text(self, digits: int = 2, *, factor: float = 1.0, unit: str = "") -> str:
         """``0.71 ± 0.02``; a dash when nothing was measured."""
@@ -63,6 +66,8 @@ class Result:
     Attributes:
         preset: behind the algorithm. reached: in how many seeds F1 reached the target. zone: of the mean violation rate of the worst site
             in the last round.
+        seed_list: the seeds, in the order of the figures' values. baseline: see `Arm`. measure: the figure that is compared.
+        sites: of each figure over the sites, the mean over seeds of its mean, deviation, worst and quantiles, by name.
         figures: by name as in `results.json`.
     """
 
@@ -74,7 +79,16 @@ class Result:
     preset: str = ""
     reached: int = 0
     zone: str = ""
+    seed_list: tuple[int, ...] = ()
+    baseline: bool = False
+    measure: str = "f1"
+    sites: dict[str, dict[str, float]] = field(default_factory=dict)
     figures: dict[str, Figure] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Figure:
+        """The figure that algorithms are compared by."""
+        return self.figure(self.measure)
 
     def figure(self, name: str) -> Figure:
         """The figure called `name`, unknown when it was not measured."""
@@ -90,6 +104,9 @@ class RoundRow:
     f1: float = math.nan
     precision: float = math.nan
     recall: float = math.nan
+    accuracy: float = math.nan
+    rmse: float = math.nan
+    mse: float = math.nan
     loss: float = math.nan
     rho_worst: float = math.nan
     rho_mean: float = math.nan
@@ -114,6 +131,25 @@ class ClientRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRow:
+    """One line of `sites.csv`: a site at the end of an arm, on its own test rows with the model it uses."""
+
+    arm: str
+    client: str
+    samples: float = math.nan
+    test_rows: float = math.nan
+    positives: float = math.nan
+    f1: float = math.nan
+    precision: float = math.nan
+    recall: float = math.nan
+    accuracy: float = math.nan
+    rmse: float = math.nan
+    mse: float = math.nan
+    loss: float = math.nan
+    violation: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
     """One line of `rules.csv`: a rule at the end of an arm."""
 
@@ -124,6 +160,30 @@ class RuleRow:
     rate: float = math.nan
     bound_rows: int = 0
     example: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastRow:
+    """One line of `forecasts.csv`: the forecasts of all sites by one kind of model, and how often they keep the sites' properties."""
+
+    arm: str
+    by: str
+    mse: float = math.nan
+    mse_half: float = math.nan
+    sequences: float = math.nan
+    sequences_half: float = math.nan
+    steps: float = math.nan
+    steps_half: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRow:
+    """One line of `sets.csv`: how far the model of a site is from the set that it is to be kept in."""
+
+    arm: str
+    client: str
+    distance: float = math.nan
+    sparsity: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +206,9 @@ class RunRecords:
     Attributes:
         results, sentences: the comparison over seeds, and what it says; empty until the run is finished.
         splits: per way the data was split: its title, and per site `rows` and `positives` (failures). split_note: in words.
-        rule_texts: the rules as written, by name. target: the F1 score whose first round is reported, NaN for none.
+        theory: what theory says of each training, as in `theory.json`; empty where it was not asked for.
+        failed: runs of a sweep that failed, with why. open_runs: how many of them are not done.
+        rule_texts: the rules as written, by name. target: the figure whose first round is reported, NaN for none.
     """
 
     folder: Path
@@ -158,13 +220,20 @@ class RunRecords:
     sentences: tuple[str, ...] = ()
     rounds: tuple[RoundRow, ...] = ()
     clients: tuple[ClientRow, ...] = ()
+    sites: tuple[SiteRow, ...] = ()
     rules: tuple[RuleRow, ...] = ()
+    forecasts: tuple[ForecastRow, ...] = ()
+    sets: tuple[SetRow, ...] = ()
     checks: tuple[CheckRow, ...] = ()
+    privacy: tuple[Mapping[str, str], ...] = ()
     splits: tuple[tuple[str, dict[str, dict[str, float]]], ...] = ()
     split_note: str = ""
     rule_texts: dict[str, str] = field(default_factory=dict)
     target: float = math.nan
     title: str = "Training run"
+    theory: Json = field(default_factory=dict)
+    failed: tuple[tuple[str, str], ...] = ()
+    open_runs: int = 0
 
 
 def read_run(folder: Path) -> RunRecords:
@@ -184,15 +253,20 @@ def read_run(folder: Path) -> RunRecords:
         arms=tuple(_arm(entry) for entry in files.read_json(ARMS)),
         rounds=tuple(_row(RoundRow, line) for line in files.rows("rounds.csv")),
         clients=tuple(_row(ClientRow, line) for line in files.rows("clients.csv")),
+        sites=tuple(_row(SiteRow, line) for line in files.rows("sites.csv")),
         rules=tuple(_row(RuleRow, line) for line in files.rows("rules.csv")),
+        forecasts=tuple(_row(ForecastRow, line) for line in files.rows("forecasts.csv")),
+        sets=tuple(_row(SetRow, line) for line in files.rows("sets.csv")),
+        privacy=tuple(files.rows("privacy.csv")),
         checks=tuple(_row(CheckRow, line) for line in files.rows("checks.csv")),
-        results=tuple(_result(row) for row in results.get("rows", ())),
+        results=tuple(result_of(row) for row in results.get("rows", ())),
         sentences=tuple(results.get("sentences", ())),
         splits=_splits(split),
         split_note=_split_note(split),
         rule_texts=results.get("rules", {}),
-        target=job.get("evaluation", {}).get("target_f1", math.nan),
+        target=_known(results["target"]) if "target" in results else job.get("evaluation", {}).get("target_f1", math.nan),
         title=job.get("title") or job.get("name") or "Training run",
+        theory=files.read_json(THEORY) if (folder / THEORY).is_file() else {},
     )
 
 
@@ -205,12 +279,19 @@ def _arm(entry: Json) -> Arm:
         setting=tuple((name, str(value)) for name, value in entry["setting"].items()),
         corrupted=entry["corrupted"],
         done=entry["done"],
+        baseline=entry.get("baseline", False),
     )
 
 
-def _result(row: Json) -> Result:
+def result_of(row: Json) -> Result:
+    """A row of `results.json`."""
     figures = {
-        name: Figure(_known(value["mean"]), _known(value["spread"]), tuple(_known(item) for item in value["values"]))
+        name: Figure(
+            _known(value["mean"]),
+            _known(value["spread"]),
+            tuple(_known(item) for item in value["values"]),
+            *(value.get("interval") or (math.nan, math.nan)),
+        )
         for name, value in row.items()
         if isinstance(value, dict) and "mean" in value
     }
@@ -223,6 +304,10 @@ def _result(row: Json) -> Result:
         preset=row["preset"],
         reached=row["reached"],
         zone=row["zone"],
+        seed_list=tuple(row.get("seed_list", range(row["seeds"]))),
+        baseline=row.get("baseline", False),
+        measure=row.get("measure", "f1"),
+        sites={figure: {name: _known(value["mean"]) for name, value in parts.items()} for figure, parts in row.get("sites", {}).items()},
         figures=figures,
     )
 
@@ -240,17 +325,22 @@ def _splits(document: Json) -> tuple[tuple[str, dict[str, dict[str, float]]], ..
     return tuple(chosen.values())
 
 
+def _failures(held: Json) -> str:
+    """How many failures are among rows held out, where there is such a thing."""
+    return f" ({held['positives']:,} failures)" if held.get("positives") is not None else ""
+
+
 def _split_note(document: Json) -> str:
     """How the rows were dealt out, and which stay with the server, in words."""
     held = {name: document[name] for name in ("test", "server") if name in document}
     parts = [document.get("note", "")]
     words = {"test": "kept aside for the test", "server": "held by the server"}
-    parts += [f"{value['rows']:,} rows are {words[name]} ({value['positives']:,} failures)" for name, value in held.items()]
+    parts += [f"{value['rows']:,} rows are {words[name]}{_failures(value)}" for name, value in held.items()]
     several = len({split["seed"] for split in document.get("splits", ())}) > 1
     return " ".join(f"{part.rstrip('.')}." for part in (*parts, "Shown is the split of the first seed" if several else "") if part)
 
 
-Row = TypeVar("Row", RoundRow, ClientRow, RuleRow, CheckRow)
+Row = TypeVar("Row", RoundRow, ClientRow, SiteRow, RuleRow, ForecastRow, SetRow, CheckRow)
 
 
 def _row(kind: type[Row], line: Mapping[str, str]) -> Row:

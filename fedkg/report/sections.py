@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedkg.jobs.folder import EXECUTOR, NOTES
+from fedkg.jobs.measure import BY_NAME
 from fedkg.report.comparison import Scenario, mean, setting_text
 from fedkg.report.records import Json, Result, RuleRow, RunRecords
 from fedkg.zones import zone
@@ -21,12 +22,13 @@ def comparison_table(results: Sequence[Result], target: float, colour: Mapping[s
     if not results:
         return {}
     groups: dict[str, list[dict[str, Any]]] = {}
+    ruled = any(not math.isnan(result.figure("rho_worst").mean) for result in results)
     for result in results:
-        cells = _cells(result, target)
+        cells = _cells(result, target, ruled)
         row = {"name": result.title, "colour": colour.get(result.algorithm, "#64748b"), "cells": cells}
         groups.setdefault(setting_text(result.setting, result.corrupted), []).append(row)
     titled = any(groups)
-    headers = [*(["setting"] if titled else []), "algorithm", *(label for label, _, _ in _cells(results[0], target))]
+    headers = [*(["setting"] if titled else []), "algorithm", *(label for label, _, _ in _cells(results[0], target, ruled))]
     return {
         "headers": headers,
         "groups": [{"title": (title or "as given") if titled else "", "rows": rows} for title, rows in groups.items()],
@@ -34,17 +36,26 @@ def comparison_table(results: Sequence[Result], target: float, colour: Mapping[s
     }
 
 
-def _cells(result: Result, target: float) -> list[Cell]:
+def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
+    """One row's figures; what rules say of it only where some were measured (`ruled`)."""
     reach = result.figure("rounds_to_target").mean
     seeds = f" ({result.reached}/{result.seeds})" if result.seeds > 1 else ""
-    cells = [
-        ("F1", result.figure("f1").text(), ""),
+    measure = BY_NAME[result.measure]
+    found = [
         ("recall", result.figure("recall").text(0, factor=100, unit=" %"), ""),
         ("precision", result.figure("precision").text(0, factor=100, unit=" %"), ""),
-        ("rounds to target", f"{reach:.0f}{seeds}" if result.reached else f"never{seeds}", ""),
+    ]
+    beside = found if measure.name == "f1" else [("RMSE", result.figure("rmse").text(3), "")] if measure.name == "mse" else []
+    broken = [
         ("worst site breaks", result.figure("rho_worst").text(1, factor=100, unit=" %"), ""),
         ("zone", result.zone or "–", result.zone),
         ("mean breaks", result.figure("rho_mean").text(1, factor=100, unit=" %"), ""),
+    ]
+    cells = [
+        (measure.title, result.main.text(2 if measure.name == "f1" else measure.digits), ""),
+        *beside,
+        ("rounds to target", f"{reach:.0f}{seeds}" if result.reached else f"never{seeds}", ""),
+        *(broken if ruled else []),
         ("sent", size_text(result.figure("bytes").mean), ""),
     ]
     return [cell for cell in cells if cell[0] != "rounds to target" or not math.isnan(target)]
@@ -116,9 +127,25 @@ def rules_kept(records: RunRecords) -> str:
 
 
 def facts(job: Json) -> list[tuple[str, str]]:
-    """The settings that are set, nested names joined with dots; sites and long lists are left to the job file below."""
+    """The settings that are set and count, nested names joined with dots; sites and long lists are left to the job file below."""
     short = {key: value for key, value in job.items() if key not in ("sites", "title", "algorithms")}
-    return [(name, text) for name, text in flat(short) if text not in ("", "–") and len(text) <= 60]
+    idle = _idle(job)
+    return [(name, text) for name, text in flat(short) if text not in ("", "–") and len(text) <= 60 and name not in idle]
+
+
+def _idle(job: Json) -> set[str]:
+    """Fields that have a default and no say in this job: of tables where a data set is read, of other splits, of what `compare` varies."""
+    data: Json = job.get("data") or {}
+    split, idle = data.get("split"), set(job.get("compare") or {})
+    if data.get("set"):
+        idle |= {"data.label", "data.machine", "data.rows", "scoring.probe", "scoring.rows_per_rule"}
+    if data.get("path"):
+        idle.add("data.rows")
+    concerns = {"alpha": ("dirichlet", "sizes"), "classes_per_site": ("classes",), "shares": ("quantity",), "site_column": ("column",)}
+    idle |= {f"data.{field}" for field, splits in concerns.items() if split not in splits}
+    if not job.get("rules") and not job.get("pack"):
+        idle |= {f"scoring.{field}" for field in job.get("scoring") or {}} | {"training.penalty", "training.projection"}
+    return idle
 
 
 def machine(records: RunRecords) -> list[tuple[str, str]]:

@@ -29,6 +29,7 @@ JOB: dict[str, Any] = {
     "model": {"hidden": [4]},
     "training": {"rounds": 3, "participation": 1.0, "local_steps": 1, "executor": "sequential"},
     "scoring": {"probe_rows": 20, "rows_per_rule": 1},
+    "evaluation": {"local_baseline": False},
     "compare": {"algorithm": ["fedavg", "scfa"]},
 }
 
@@ -94,7 +95,7 @@ WRONG_FIELDS = [
     ("data.features", ["Type"], "column `Type` holds text"),
     ("data.features", ["Machine failure"], "is the label itself"),
     ("data.categories", ["UDI"], "different texts"),
-    ("data.split", "odd", "must be 'dirichlet', 'iid' or 'column'"),
+    ("data.split", "odd", "must be 'dirichlet', 'iid', 'column'"),
     ("data.split", "column", "there is no column `site`"),
     ("data.alpha", 0, "must be above 0"),
     ("data.alpha", float("nan"), "must be a finite number"),
@@ -102,8 +103,8 @@ WRONG_FIELDS = [
     ("data.min_samples", 10**6, "lower data.min_samples"),
     ("data.test", 1, "must be below 1"),
     ("data.pth", "x", "did you mean `path`?"),
-    ("model.name", "cnn", "must be 'mlp'"),
-    ("model.hidden", 32, "must be a list"),
+    ("model.name", "cnn", "`hidden`: not of `cnn`"),
+    ("model.hidden", "wide", "must be a whole number or a list"),
     ("model.hidden", [10**8], "`model.hidden.0`: must be at most 16384"),
     ("model.dropout", "x", "must be a number"),
     ("training.rounds", "ten", "must be a whole number, not 'ten'"),

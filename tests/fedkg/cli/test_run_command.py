@@ -21,6 +21,7 @@ JOB = {
     "data": {"rows": 800, "min_samples": 20},
     "model": {"hidden": [4]},
     "training": {"rounds": 2, "participation": 1.0},
+    "evaluation": {"local_baseline": False},
     "compare": {"algorithm": ["fedavg", "scfa"]},
 }
 
@@ -72,3 +73,26 @@ def test_a_stopped_run_ends_with_three_and_goes_on(how: signal.Signals, fedkg: C
     assert process.returncode == 3, err
     assert "fedkg run --resume here" in err
     assert fedkg("run", "--resume", "here").code == 0
+
+
+def test_a_table_that_is_nowhere_is_told_by_its_field(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "rules.fkg").write_text("output failure in probability span 0 .. 1\nrule rare require failure <= 0.9\n")
+    (tmp_path / "job.yaml").write_text("pack: p.fkgpack\nsites: [a, b]\ndata: {path: none.csv}\nalgorithm: fedavg\n")
+    assert fedkg("compile", "rules.fkg", "-o", "p.fkgpack").code == 0
+    done = fedkg("run", "job.yaml", "--out", "here")
+    assert done.code == 1
+    assert "data.path: there is no such file" in done.err
+    assert not (tmp_path / "here").exists()
+
+
+def test_columns_that_nothing_stands_in_are_left_out(fedkg: Command, tmp_path: Path) -> None:
+    """No rules and no target: neither has a column, and neither is explained."""
+    (tmp_path / "job.yaml").write_text(
+        "data: {set: mnist, size: 60, split: iid, min_samples: 5}\nsites: 2\nmodel: {kind: softmax}\n"
+        "training: {rounds: 1, executor: sequential}\nevaluation: {local_baseline: false}\n"
+    )
+    done = fedkg("run", "job.yaml", "--out", "here")
+    assert done.code == 0
+    header, key = (next(line for line in done.out.splitlines() if word in line) for word in ("setting", "of the last round"))
+    assert header.split() == ["setting", "algorithm", "Accuracy", "worst", "sent"]
+    assert not any(word in key for word in ("target", "breaks", "95 %"))

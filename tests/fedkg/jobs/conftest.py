@@ -109,6 +109,7 @@ def job_fields(pack_file: Path) -> dict[str, Any]:
         "model": {"hidden": [8]},
         "training": {"rounds": 3, "participation": 1.0, "batch": 64, "learning_rate": 0.1, "executor": "sequential", "positive_weight": 5},
         "scoring": {"probe_rows": 50, "rows_per_rule": 2},
+        "evaluation": {"local_baseline": False},
         "compare": {"algorithm": ["fedavg", "scfa"]},
         "corrupt": {"site": "linz"},
     }

@@ -7,6 +7,8 @@ import pytest
 from fedkg.errors import JobError
 from fedkg.jobs import Job
 from fedkg.jobs.arms import arms_of
+from fedkg.jobs.file.reading import fields_at
+from fedkg.jobs.idle import FIELDS, idle
 
 BASE = {"pack": "p", "sites": {"graz": {}, "linz": {}}}
 
@@ -74,3 +76,40 @@ def test_contradictions_are_named(fields, said):
     with pytest.raises(JobError) as caught:
         arms(**fields)
     assert said in str(caught.value)
+
+
+def test_a_misspelt_algorithm_is_recognised():
+    with pytest.raises(JobError, match="there is no such algorithm") as caught:
+        arms_of(Job.model_validate({"pack": "p", "sites": ["graz", "linz"], "compare": {"algorithm": ["fedavg", "fedproxx"]}}))
+    assert caught.value.help == "did you mean `fedprox`?"
+
+
+def test_the_median_of_two_sites_is_told_in_words_of_a_median():
+    job = {"pack": "p", "sites": ["graz", "linz"], "algorithm": "median", "training": {"participation": 1.0}}
+    with pytest.raises(JobError, match="the median of one or two clients is their mean"):
+        arms_of(Job.model_validate(job))
+
+
+def test_what_no_arm_looks_at_is_told():
+    given = {"data": {"split": "iid", "alpha": 0.1, "size_alpha": 1.0}, "training": {"workers": 2, "executor": "stacked"}}
+    told = idle(arms(**given, scoring={"beta": 2.0}, algorithm="fedavg"))
+    assert [text.partition("`")[2].partition("`")[0] for text in told] == [
+        "data.alpha",
+        "data.size_alpha",
+        "training.workers",
+        "scoring.beta",
+    ]
+    assert "belongs to `data.split: dirichlet` or `sizes`" in told[0]
+    assert idle(arms(**given, scoring={"beta": 2.0}, compare={"data.split": ["iid", "dirichlet"], "training.executor": ["auto"]})) == ()
+    assert idle(arms(data={"alpha": 1.0})) == ()
+    assert idle(arms(data={"rows": 400})) == ()
+    assert idle(arms(data={"rows": 400, "path": "table.csv"})) == (
+        "`data.rows` is not looked at: it belongs to the generator of the table",
+    )
+    assert set(FIELDS) <= {f"{part}.{name}" for part in ("data", "training", "scoring") for name in fields_at((part,))}
+
+
+def test_a_corrupted_site_must_be_named():
+    fields = {"sites": {}, "data": {"set": "traffic", "window": {"history": 4, "horizon": 1}}, "algorithm": "fedavg"}
+    with pytest.raises(JobError, match="to be named in the job"):
+        arms(**fields, corrupt={"site": "north"})

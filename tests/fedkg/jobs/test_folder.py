@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.difference import differences
+from fedkg.jobs.file.difference import differences
 from fedkg.jobs.folder import ENVIRONMENT, RunFolder, next_folder
 
 

@@ -9,15 +9,15 @@ import torch
 
 from fedkg.errors import JobError, SetError
 from fedkg.federated.agents.blocks import AllBlocks, OwnAndMean
+from fedkg.federated.agents.round_numbers import Equally
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.server import AdaptiveStep
-from fedkg.federated.weighting import ByValidity
 from fedkg.jobs import Job, run_job
-from fedkg.jobs.algorithm_schema import Algorithm
 from fedkg.jobs.arms import arms_of
 from fedkg.jobs.assemble import assembled
+from fedkg.jobs.file.algorithm import Algorithm
+from fedkg.jobs.file.schema import Scoring
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.schema import Scoring
 from fedkg.models import MLP
 from fedkg.projection import L2Ball
 
@@ -38,9 +38,9 @@ def test_the_section_becomes_the_algorithm():
     one = made(preset="pcfedavg", agents={"strength": 0.5, "penalty": 2.0, "growing": True})
     assert (one.name, one.start, one.local.strengths, one.alike) == ("x", OwnAndMean(), (0.5,), True)
     assert one.before.schedule.at(4, 10) == 4.0
-    other = made(agents={"form": "all", "smooth": 3.0, "by_rule": True}, weighting="scfa", server="adam")
+    other = made(agents={"form": "all", "smooth": 3.0, "by_rule": True}, server="adam")
     assert (other.start, other.server) == (AllBlocks(), AdaptiveStep(memory="adam"))
-    assert isinstance(other.weighting, ByValidity)
+    assert isinstance(other.weighting, Equally)
     x = {"w": torch.tensor([[3.0], [1.0]])}
     assert other.local.sets.distance2(x, torch.arange(2)).tolist() == [4.0, 0.0]
 
@@ -57,6 +57,8 @@ def test_the_section_becomes_the_algorithm():
         ({"agents": {}, "personal": {}}, "a model for each client already"),
         ({"agents": {}, "grouping": "ifca"}, "a model for each client already"),
         ({"agents": {}, "exchange": "none"}, "nothing is exchanged"),
+        ({"agents": {}, "weighting": "scfa"}, "the plain mean of all agents"),
+        ({"agents": {}, "sets": {}}, "penalises the distance of each agent's own block"),
     ],
 )
 def test_what_does_not_go_together_is_refused(section, said):

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from fedkg.errors import TableError
-from fedkg.jobs.schema import Data, Job
+from fedkg.jobs.file.schema import Data, Job
 from fedkg.jobs.sources import read_tables
 from fedkg.pack import Column, DataContract
 

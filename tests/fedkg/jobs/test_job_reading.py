@@ -10,7 +10,7 @@ import yaml
 
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import Job, read_job
-from fedkg.jobs.reading import fields_at, job_of, parse_yaml
+from fedkg.jobs.file.reading import fields_at, job_of, parse_yaml
 
 GOOD = {"pack": "rules.fkgpack", "sites": ["graz", "linz"]}
 
@@ -40,13 +40,13 @@ def test_a_short_job_takes_defaults_and_absolute_paths(tmp_path):
         ({"training": {"learning_rate": -1}}, "training.learning_rate", "must be above 0"),
         ({"training": {"schedule": "cosin"}}, "training.schedule", "'cosine'"),
         ({"training": {"positive_weight": "some"}}, "training.positive_weight", "'some'"),
-        ({"model": {"name": "tabnet"}}, "model.name", "must be 'mlp'"),
+        ({"model": {"name": "tabnett"}}, "model.kind", "must be 'mlp'"),
         ({"model": {"hidden": [8, 0]}}, "model.hidden.1", "must be at least 1"),
         ({"data": {"test": 0.7, "server": 0.4}}, "data", "leave no rows"),
         ({"data": {"split": "dirichelt"}}, "data.split", "'dirichlet'"),
         ({"sites": {"graz": {"tables": "x"}}}, "sites.graz.tables", "did you mean `table`"),
         ({"sites": {"graz": {"columns": {"torque": {"unit": "N.m"}}}}}, "sites.graz.columns.torque.column", "is missing"),
-        ({"sites": {"a b": {}}}, "sites.a b", "not a name"),
+        ({"sites": {"a:b": {}}}, "sites.a:b", "not a name"),
         ({"seeds": 0}, "seeds", "must be at least 1"),
         ({"corrupt": {"site": "graz", "kind": "noise"}}, "corrupt.kind", "flipped_labels"),
         ({"algorithms": {"mine": {"preset": "fedprx"}}}, "algorithms.mine.preset", "did you mean 'fedprox'?"),
@@ -186,3 +186,13 @@ def test_numbers_written_with_an_exponent():
         job_of(parse_yaml("pack: p\nsites: [a]\ntraining: {learning_rate: 1e-2}", "j"), name="j", base=Path("/")).training.learning_rate
         == 0.01
     )
+
+
+def test_an_algorithm_in_place_of_its_name_is_named_as_it_stands_in_the_file():
+    with pytest.raises(JobError, match=r"`algorithm.aggregate.krum.atackers`: there is no such field; did you mean `attackers`"):
+        job_of({"algorithm": {"aggregate": {"krum": {"atackers": 1}}}}, name="job.yaml", base=Path())
+
+
+def test_what_is_wrong_with_no_single_field_names_none():
+    with pytest.raises(JobError, match=r"^job.yaml: the site 'a' is named twice$"):
+        job_of({"sites": ["a", "a"]}, name="job.yaml", base=Path())

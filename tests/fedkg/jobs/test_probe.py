@@ -9,8 +9,8 @@ from fedkg.constraints import evaluate_bank
 from fedkg.data import deal
 from fedkg.data.ai4i import TORQUE, WEAR, generate
 from fedkg.evaluation import table_values
-from fedkg.jobs.probe import probe_rows
-from fedkg.jobs.schema import Scoring
+from fedkg.jobs.file.schema import Scoring
+from fedkg.jobs.tables.probe import probe_rows
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.jobs import Job
-from fedkg.jobs.judge import data_checks, module_of, rule_table
-from fedkg.jobs.prepare import ROW, prepare
+from fedkg.jobs.tables.judge import data_checks, module_of, rule_table
+from fedkg.jobs.tables.prepare import ROW, prepare
 from fedkg.pack import CategoryIs, Pack
 
 

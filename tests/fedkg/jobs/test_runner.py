@@ -19,11 +19,14 @@ FILES = {
     "checks.csv",
     "clients.csv",
     "environment.json",
+    "forecasts.csv",
     "job.yaml",
     "pack.fkgpack",
     "results.json",
     "rounds.csv",
     "rules.csv",
+    "sets.csv",
+    "sites.csv",
     "split.json",
 }
 

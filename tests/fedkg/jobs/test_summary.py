@@ -6,7 +6,7 @@ import pytest
 
 from fedkg.jobs import Job
 from fedkg.jobs.arms import arms_of
-from fedkg.jobs.summary import comparison, sentences, spread
+from fedkg.jobs.compared.summary import comparison, sentences, spread
 
 
 def arms(seeds: int = 2, corrupt: bool = False):
@@ -37,7 +37,7 @@ def test_figures_by_hand():
     base, ours = comparison(arms(), rounds, [], 0.5)
     assert base["f1"]["mean"] == pytest.approx(0.5)
     assert base["f1"]["spread"] == pytest.approx(0.1414, abs=1e-4)
-    assert base["rounds_to_target"] == {"mean": 2.0, "spread": None, "values": [2.0, None]}
+    assert base["rounds_to_target"] == {"mean": 2.0, "interval": None, "spread": None, "values": [2.0, None]}
     assert base["reached"] == 1
     assert base["rounds_to_90"]["values"] == [3.0, 3.0]
     assert ours["rounds_to_target"]["mean"] == 1.5
@@ -86,7 +86,7 @@ def test_the_corrupted_site_s_weight_is_compared_with_its_share():
 def test_spread():
     assert spread([1.0, 3.0])["spread"] == pytest.approx(2**0.5)
     assert spread([1.0])["spread"] is None
-    assert spread([float("nan")]) == {"mean": None, "spread": None, "values": [None]}
+    assert spread([float("nan")]) == {"mean": None, "interval": None, "spread": None, "values": [None]}
 
 
 def test_a_tie_is_not_called_lower_on_all_seeds():
@@ -100,3 +100,10 @@ def test_the_base_is_the_arm_with_plain_averaging_whatever_it_is_called():
     found = arms_of(Job.model_validate(fields | {"compare": {"algorithm": ["scfa", "plain"]}}))
     (said,) = sentences(comparison(found, lines("plain-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1), 0.1)
     assert said.startswith("On this split, scfa ends at F1 0.300, Plain at 0.200")
+
+
+def test_what_sites_reach_alone_is_not_held_to_rows_of_others():
+    """A site's own model on everybody's rows says nothing of what a federation is worth; its own rows do (`over_sites.alone`)."""
+    base, ours = comparison(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1)
+    assert len(sentences([base, ours], 0.1)) == 1
+    assert sentences([base, ours | {"baseline": True}], 0.1) == []

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedkg.jobs.verdict import SURE, verdict
+from fedkg.jobs.compared.verdict import SURE, verdict
 
 NAN = float("nan")
 
@@ -57,5 +57,5 @@ def test_figures_and_ties() -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    code = "import sys, fedkg.jobs.verdict, fedkg.zones; sys.exit('torch' in sys.modules)"
+    code = "import sys, fedkg.jobs.compared.verdict, fedkg.zones; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -19,8 +19,9 @@ from fedkg.report import write_report
 from fedkg.report.charts import ALARM
 from fedkg.report.comparison import scenarios
 from fedkg.report.outcome import outcome
+from fedkg.report.page import page
 from fedkg.report.records import Figure, read_run
-from fedkg.report.sections import flat, size_text
+from fedkg.report.sections import comparison_table, facts, flat, size_text
 from fedkg.report.zoned import zone_advice, zone_basis
 
 RunFolder = Callable[..., Path]
@@ -184,3 +185,29 @@ def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: Run
     assert zone_advice(unmeasured) == []
     assert "No model was trained on the rules" in " ".join(outcome(records))
     assert "No model was trained on the rules" not in " ".join(outcome(unmeasured))
+
+
+def test_a_run_without_rules_has_no_columns_for_them(run_folder: RunFolder) -> None:
+    records = read_run(run_folder())
+    blank = [
+        replace(result, figures={name: one for name, one in result.figures.items() if not name.startswith("rho")})
+        for result in records.results
+    ]
+    assert {"zone", "worst site breaks", "mean breaks"} <= set(comparison_table(records.results, 0.5, {})["headers"])
+    assert not {"zone", "worst site breaks", "mean breaks"} & set(comparison_table(blank, 0.5, {})["headers"])
+
+
+def test_settings_that_have_no_say_are_left_out() -> None:
+    data = {"set": "mnist", "path": "m", "rows": 10000, "label": "Machine failure", "split": "sites", "alpha": 1.0, "test": 0.2}
+    job = {"data": data, "algorithm": "scfa", "compare": {"algorithm": ["fedavg"]}, "scoring": {"beta": 1.0}, "rules": []}
+    assert [name for name, _ in facts(job)] == ["data.set", "data.path", "data.split", "data.test", "compare.algorithm"]
+
+
+def test_one_is_told_as_one(run_folder: RunFolder) -> None:
+    """A note of a single round has no count, and one training is no plural."""
+    records = read_run(run_folder())
+    noted = replace(records, rounds=(replace(records.rounds[0], notes="the training ends"), *records.rounds[1:4]))
+    assert outcome(noted)[-1] == "The training ends (FedAvg)."
+    one = records.arms[0].id
+    alone = replace(records, arms=records.arms[:1], rounds=tuple(row for row in records.rounds if row.arm == one), results=(), rules=())
+    assert "1 training, 3 sites" in page(alone)

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedkg.federated.evaluation import rounds_to, rounds_to_own_share
-from fedkg.jobs.arms import Arm, algorithm_of
-from fedkg.jobs.verdict import Verdict, verdict
+from fedkg.jobs.arms import Arm, title_of
+from fedkg.jobs.compared.interval import interval
+from fedkg.jobs.compared.over_sites import over_sites
+from fedkg.jobs.compared.verdict import Verdict, verdict
+from fedkg.jobs.measure import BY_NAME, MEASURES, Measure
 from fedkg.zones import zone
 
 Line = Mapping[str, str]
@@ -19,41 +22,66 @@ Result = dict[str, Any]
 """A row of the comparison. `Any`: texts, numbers and small mappings."""
 
 
-def comparison(arms: Sequence[Arm], rounds: Iterable[Line], clients: Iterable[Line], target: float) -> list[Result]:
-    """One row per setting, corruption and algorithm, in the order of the arms."""
-    by_arm: dict[str, list[Line]] = {}
-    for line in rounds:
-        by_arm.setdefault(line["arm"], []).append(line)
-    weights: dict[str, list[Line]] = {}
-    for line in clients:
-        weights.setdefault(line["arm"], []).append(line)
+def comparison(
+    arms: Sequence[Arm],
+    rounds: Iterable[Line],
+    clients: Iterable[Line],
+    target: float,
+    sites: Iterable[Line] = (),
+    measure: Measure = MEASURES["detection"],
+) -> list[Result]:
+    """One row per setting, corruption and algorithm, in the order of the arms, those of one setting together.
+
+    Args:
+        target: of the measure, whose first round is told; NaN for none. measure: the figure that algorithms are compared by.
+    """
+    by_arm, weights, alone = _by_arm(rounds), _by_arm(clients), _by_arm(sites)
     groups: dict[tuple[Any, ...], list[Arm]] = {}
     for arm in arms:
         groups.setdefault((arm.setting, "" if arm.corrupt is None else arm.corrupt.site, arm.algorithm), []).append(arm)
-    return [_result(members, by_arm, weights, target) for members in groups.values() if all(arm.id in by_arm for arm in members)]
+    scenes = list(dict.fromkeys(key[:2] for key in groups))
+    ordered = [groups[key] for key in sorted(groups, key=lambda key: scenes.index(key[:2]))]
+    return [
+        _result(members, by_arm, weights, target, measure) | {"sites": over_sites([alone.get(member.id, ()) for member in members])}
+        for members in ordered
+        if all(arm.id in by_arm for arm in members)
+    ]
 
 
-def _result(members: Sequence[Arm], rounds: Mapping[str, Sequence[Line]], clients: Mapping[str, Sequence[Line]], target: float) -> Result:
+def _by_arm(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        found.setdefault(line["arm"], []).append(line)
+    return found
+
+
+def _result(
+    members: Sequence[Arm], rounds: Mapping[str, Sequence[Line]], clients: Mapping[str, Sequence[Line]], target: float, measure: Measure
+) -> Result:
     arm = members[0]
     runs = [rounds[member.id] for member in members]
 
     def last(field: str) -> dict[str, Any]:
-        return spread([_number(lines[-1][field]) for lines in runs])
+        return spread([_number(lines[-1].get(field, "")) for lines in runs])
 
     def over(field: str, fold: Callable[[list[float]], float]) -> dict[str, Any]:
         return spread([fold(known) if (known := _known(lines, field)) else math.nan for lines in runs])
 
-    firsts = [_first(lines, target) for lines in runs]
-    own = [_own_share(lines) for lines in runs]
+    firsts = [_first(lines, target, measure) for lines in runs]
+    own = [_own_share(lines, measure) for lines in runs]
     result: Result = {
         "setting": dict(arm.setting),
         "algorithm": arm.algorithm,
         "preset": arm.preset,
-        "title": algorithm_of(arm.job).title or arm.algorithm,
+        "title": title_of(arm),
         "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+        "baseline": arm.baseline,
         "seeds": len(members),
-        **{field: last(field) for field in ("f1", "precision", "recall", "loss")},
-        "f1_late": spread([_late(lines) for lines in runs]),
+        "seed_list": [member.seed for member in members],
+        "measure": measure.name,
+        "target": None if math.isnan(target) else target,
+        **{field: last(field) for field in ("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss")},
+        f"{measure.name}_late": spread([_late(lines, measure) for lines in runs]),
         "rounds_to_90": spread([math.nan if first is None else float(first) for first in own]),
         "rounds_to_target": spread([math.nan if first is None else float(first) for first in firsts]),
         "reached": sum(first is not None for first in firsts),
@@ -76,25 +104,30 @@ def _result(members: Sequence[Arm], rounds: Mapping[str, Sequence[Line]], client
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, sample standard deviation and the values themselves; null where nothing was measured. `Any`: JSON."""
+    """Mean, its 95 % interval, sample standard deviation and the values themselves; null where it was not measured. `Any`: JSON."""
     known = [value for value in values if not math.isnan(value)]
     return {
         "mean": statistics.fmean(known) if known else None,
+        "interval": interval(known),
         "spread": statistics.stdev(known) if len(known) > 1 else None,
         "values": [None if math.isnan(value) else value for value in values],
     }
 
 
 def sentences(results: Sequence[Result], target: float) -> list[str]:
-    """What came out, for somebody who runs a plant; says so where a difference is within the spread of the seeds."""
+    """What came out, for somebody who runs a plant; says so where a difference is within the spread of the seeds.
+
+    What sites reach alone is told of their own rows, see `over_sites.alone`: a model of one site is not made for the rows of the others.
+    """
     said: list[str] = []
     for scene in _scenes(results):
         base = next((row for row in scene if row["preset"] == "fedavg"), scene[0])
-        said += [_compared(base, other) for other in scene if other is not base]
+        said += [_compared(base, other) for other in scene if other is not base and not other["baseline"]]
         if base["corrupted"]:
             said += [_weight(row) for row in scene if row["alpha_corrupted"] and row["alpha_corrupted"]["mean"] is not None]
-    if results and all(row["reached"] == 0 for row in results):
-        said.append(f"No training reached an F1 of {target:g} on the test rows.")
+    if results and not math.isnan(target) and all(row["reached"] == 0 for row in results):
+        measure = BY_NAME[results[0]["measure"]]
+        said.append(f"No training reached {'an' if measure.name == 'f1' else 'the'} {measure.title} of {target:g} on the test rows.")
     return said
 
 
@@ -108,7 +141,8 @@ def _scenes(results: Sequence[Result]) -> list[list[Result]]:
 def _compared(base: Result, other: Result) -> str:
     where = ", ".join(f"{field.rpartition('.')[2]} {value}" for field, value in base["setting"].items())
     where = (f"With {where}" if where else "On this split") + (f" and wrong labels at {base['corrupted']}" if base["corrupted"] else "")
-    ours, theirs = other["f1"], base["f1"]
+    measure = BY_NAME[base["measure"]]
+    ours, theirs = other[measure.name], base[measure.name]
     rho = ""
     if other["rho_mean_average"]["mean"] is not None and base["rho_mean_average"]["mean"] is not None:
         rho = (
@@ -116,7 +150,8 @@ def _compared(base: Result, other: Result) -> str:
             f"{base['rho_mean_average']['mean']:.0%})."
         )
     judged = _words(verdict(ours["values"], theirs["values"]))
-    return f"{where}, {other['title']} ends at F1 {_pm(ours)}, {base['title']} at {_pm(theirs)}: {judged}.{rho}"
+    better = "" if measure.higher else " (less is better)"
+    return f"{where}, {other['title']} ends at {measure.title} {_pm(ours)}{better}, {base['title']} at {_pm(theirs)}: {judged}.{rho}"
 
 
 def _words(found: Verdict) -> str:
@@ -141,26 +176,28 @@ def _weight(row: Result) -> str:
 
 
 def _pm(value: Mapping[str, Any]) -> str:
+    if value["mean"] is None:
+        return "nothing measured"
     return f"{value['mean']:.3f}" + (f" ± {value['spread']:.3f}" if value["spread"] is not None else "")
 
 
-def _late(lines: Sequence[Line]) -> float:
-    """Mean F1 over the last quarter of the rounds: less at the mercy of who was sampled last."""
-    known = _known(lines, "f1")
+def _late(lines: Sequence[Line], measure: Measure) -> float:
+    """Mean figure over the last quarter of the rounds: less at the mercy of who was sampled last."""
+    known = _known(lines, measure.name)
     return statistics.fmean(known[-max(1, len(known) // 4) :]) if known else math.nan
 
 
-def _first(lines: Sequence[Line], target: float) -> int | None:
-    measured = [line for line in lines if line["f1"]]
-    place = rounds_to([float(line["f1"]) for line in measured], target)
+def _first(lines: Sequence[Line], target: float, measure: Measure) -> int | None:
+    measured = [line for line in lines if line[measure.name]]
+    place = rounds_to([measure.sign * float(line[measure.name]) for line in measured], measure.sign * target)
     return None if place is None else int(measured[place - 1]["round"])
 
 
-def _own_share(lines: Sequence[Line]) -> int | None:
-    measured = [line for line in lines if line["f1"]]
-    if not measured or float(measured[-1]["f1"]) == 0.0:
+def _own_share(lines: Sequence[Line], measure: Measure) -> int | None:
+    measured = [line for line in lines if line[measure.name]]
+    if not measured or not measure.higher or float(measured[-1][measure.name]) == 0.0:
         return None
-    place = rounds_to_own_share([float(line["f1"]) for line in measured])
+    place = rounds_to_own_share([float(line[measure.name]) for line in measured])
     return None if place is None else int(measured[place - 1]["round"])
 
 

@@ -15,6 +15,11 @@ WHOLE_KEYS = ("compare", "corrupt.compare")
 PATHS = ("data.path", "pack", "rules")
 
 
+def field_of(field: str) -> str:
+    """The field that is meant: an algorithm's name stands where its section would."""
+    return "algorithm" if field == "algorithm.name" else field
+
+
 def apply_overrides(document: dict[str, Any], overrides: Sequence[str], base: Path) -> dict[str, Any]:
     """A copy of a job document with fields replaced; values are read as YAML.
 
@@ -28,7 +33,7 @@ def apply_overrides(document: dict[str, Any], overrides: Sequence[str], base: Pa
     document = copy.deepcopy(document)
     for text in overrides:
         field, equals, raw = text.partition("=")
-        field = field.strip()
+        field = field_of(field.strip())
         if not equals or not all(field.split(".")):
             raise UsageError(f"--set {text}: not of the form field=value", help="--set training.rounds=20")
         value = _found(field, _parsed(raw, text), text, base)

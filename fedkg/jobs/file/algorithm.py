@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fedkg.composition import Aggregates, Composition, Locals, contradiction
-from fedkg.jobs.part import Count, Part, Positive, Share, Value
-from fedkg.jobs.presets import PRESETS
+from fedkg.composition import Aggregates, Composition, Locals, contradictions, told
+from fedkg.jobs.file.part import Count, Part, Positive, Share, Value
+from fedkg.jobs.file.personal import Agents, KeptIn, Properties
+from fedkg.jobs.file.presets import PRESETS
 from fedkg.nearest import nearest
 
 Below = Annotated[float, Field(ge=0, lt=1)]
@@ -142,6 +143,7 @@ class Grouping(Choice):
 
     all: Nothing | None = Field(default=None, description="Everybody's.")
     ifca: Chosen | None = Field(default=None, description="Of sites that chose the same of the server's models, by their loss.")
+    fedstl: Properties | None = Field(default=None, description="Of sites whose series have the same properties, which the rules `infer`.")
 
 
 class Private(Part):
@@ -157,26 +159,6 @@ class Personal(Part):
     """A model of each site's own, trained beside the common one."""
 
     strength: float = Field(default=0.1, ge=0, description="Pull towards the common model.")
-
-
-class Agents(Part):
-    """A model for each site, kept in the sets that the rules keep parameters in (PC-FedAvg)."""
-
-    strength: float = Field(default=0.0, ge=0, description="Pull of each site's model to the average of all.")
-    penalty: Positive | None = Field(default=None, description="Weight of the distance to the set; empty: the root of the rounds.")
-    growing: bool = Field(default=False, description="Let `penalty` grow as the root of the round.")
-    form: Literal["two", "all"] = Field(default="two", description="Sites send `two` vectors, or `all` blocks, as the paper has it.")
-    smooth: Positive | None = Field(default=None, description="How smooth the losses are, where that is known.")
-    by_rule: bool = Field(default=False, description="Take the longest step for which the theorem holds; needs `smooth`.")
-    given: dict[str, float] = Field(default_factory=dict, description="Numbers of the sets that the rules leave to the job.")
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.growing and self.penalty is None:
-            raise ValueError("a penalty that grows begins somewhere; give `penalty`")
-        if self.by_rule and self.smooth is None:
-            raise ValueError("the rule for steps needs to know how smooth the losses are; give `smooth`")
-        return self
 
 
 AGGREGATES: Mapping[str, Aggregates] = {
@@ -204,6 +186,7 @@ class Algorithm(Part):
     private: Private | None = Field(default=None, description="Layers that stay at each site.")
     personal: Personal | None = Field(default=None, description="A model of each site's own beside the common one.")
     agents: Agents | None = Field(default=None, description="A model for each site, within sets of its own.")
+    sets: KeptIn | None = Field(default=None, description="The same sets as a penalty on the sites' models, under any algorithm.")
     exchange: Literal["models", "none", "data"] = Field(
         default="models", description="What sites send: models, nothing, or once all their rows (the bound that a federation is held to)."
     )
@@ -235,9 +218,9 @@ class Algorithm(Part):
             raise ValueError(
                 "private layers first, then the others, is plain gradient descent; instead: leave out `private.first` or `local`"
             )
-        found = contradiction(self.composition())
-        if found is not None:
-            raise ValueError(f"{found.reason}; instead: {found.help}")
+        found = contradictions(self.composition())
+        if found:
+            raise ValueError("; instead: ".join(told(found)))
         return self
 
     def composition(self, **settings: Any) -> Composition:
@@ -254,7 +237,11 @@ class Algorithm(Part):
             proximal=self.proximal > 0,
             private=self.private is not None,
             personal=self.personal is not None,
-            models=self.grouping.ifca.models if self.grouping.ifca else 1,
+            models=self.grouping.ifca.models if self.grouping.ifca else self.grouping.fedstl.clusters if self.grouping.fedstl else 1,
+            chosen_by="property" if self.grouping.fedstl else "loss",
+            server_trains=self.grouping.fedstl is not None and self.grouping.fedstl.cluster_epochs > 0,
+            penalised=self.sets is not None,
+            taught=self.grouping.fedstl is not None and self.grouping.fedstl.weight > 0,
             attackers=krum.attackers if krum else 0,
             trim=trimmed,
             **settings,
@@ -278,6 +265,6 @@ def _merged(preset: str, joint: str, said: object, written: object) -> object:
     if not isinstance(written, Mapping):
         return written
     chosen = {key: part for key, part in written.items() if part is not None}
-    if joint not in ("private", "personal", "agents") and not chosen.keys() <= said.keys():
+    if joint not in ("private", "personal", "agents", "sets") and not chosen.keys() <= said.keys():
         raise ValueError(f"{preset} is FedAvg with `{joint}: {', '.join(said)}`; name no preset to choose another `{joint}`")
     return {**said, **chosen}

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedkg.jobs.compared.interval import interval
+
 SURE = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729)
 """95 % quantiles of Student's t with 1, 2, ... degrees of freedom; they fall, so that the last one is on the safe side for all beyond."""
 
@@ -26,6 +28,11 @@ class Verdict:
     mean: float
     spread: float
     clear: int
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the mean (two-sided, so that it may hold 0 where `clear` is not 0); None for fewer than two pairs."""
+        return interval(self.pairs)
 
     @property
     def higher(self) -> int:

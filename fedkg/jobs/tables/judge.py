@@ -23,7 +23,7 @@ from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.tally import least_margin
 from fedkg.evaluation.words import example
 from fedkg.federated.pack_scorer import PackScorer
-from fedkg.jobs.prepare import ROW, Prepared
+from fedkg.jobs.tables.prepare import ROW, Prepared
 from fedkg.models import Model, Params
 from fedkg.pack import Bank, Implies
 
@@ -50,6 +50,23 @@ def scorer_of(prepared: Prepared, module: ConstraintModule, model: Model, probe:
     return PackScorer(model, module, prepared.inputs(probe), keys=codes_of(prepared, module, probe))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowTally:
+    """What the rules said of every test row under every model that is used: int64 [models, N].
+
+    Attributes:
+        violated: how many bound rows it breaks. applied: how many apply to it.
+    """
+
+    violated: NDArray[np.int64]
+    applied: NDArray[np.int64]
+
+
+def no_tally(models: int, rows: int) -> RowTally:
+    """The tally before any rule has spoken."""
+    return RowTally(violated=np.zeros((models, rows), np.int64), applied=np.zeros((models, rows), np.int64))
+
+
 @dataclass(slots=True, kw_only=True)
 class _Count:
     """One rule on the test rows."""
@@ -61,13 +78,15 @@ class _Count:
     worst: tuple[bool, float, int, int, int, int] | None = None  # no margin, margin, model, test row, bank, row of the bank
 
 
-def rule_table(prepared: Prepared, module: ConstraintModule, model: Model, models: Sequence[Params], arm: str) -> list[dict[str, Any]]:
+def rule_table(
+    prepared: Prepared, module: ConstraintModule, model: Model, models: Sequence[Params], arm: str, tally: RowTally | None = None
+) -> list[dict[str, Any]]:
     """Rows of `rules.csv`: every rule on the sites' models (or their one), over the test rows, with its worst example in words.
 
     `Any`: texts and numbers.
 
     The rate is violated / applied: of the (bound row, test row) pairs whose keys match and whose guard holds, those that break the rule.
-    Evaluated by the interpreter in float64, because limits sit exactly on decimal data.
+    Evaluated by the interpreter in float64, because limits sit exactly on decimal data. What it finds is added to `tally`, if given.
     """
     pack = prepared.pack
     values = [_answered(prepared, module, model, params) for params in models]
@@ -75,7 +94,7 @@ def rule_table(prepared: Prepared, module: ConstraintModule, model: Model, model
     counts: dict[int, _Count] = {}
     for b, bank in enumerate(pack.banks):
         if reads_output(bank.skeleton):
-            _count(bank, b, values, counts, timing)
+            _count(bank, b, values, counts, timing, tally)
     return [
         {
             "arm": arm,
@@ -110,11 +129,16 @@ def _answered(prepared: Prepared, module: ConstraintModule, model: Model, params
     return values
 
 
-def _count(bank: Bank, b: int, answers: Sequence[NDArray[np.float64]], counts: dict[int, _Count], timing: Timing) -> None:
+def _count(
+    bank: Bank, b: int, answers: Sequence[NDArray[np.float64]], counts: dict[int, _Count], timing: Timing, tally: RowTally | None
+) -> None:
     """Add a bank's verdicts on every model; of an `if ... then` the worst is where what follows `then` is missed by most."""
     met = np.zeros(len(bank.rule), dtype=bool)
     for which, values in enumerate(answers):
         found = evaluate_bank(bank, values, timing)
+        if tally is not None:
+            tally.violated[which] += found.violated.sum(1)
+            tally.applied[which] += (found.fired & ~found.unknown).sum(1)
         margin = found.robustness
         if isinstance(bank.skeleton, Implies):
             margin = evaluate_bank(replace(bank, skeleton=bank.skeleton.consequent), values, timing).robustness

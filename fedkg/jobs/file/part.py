@@ -13,6 +13,7 @@ Count = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=16_384)]
 Seeds = Annotated[int, Field(ge=1, le=10_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
+SiteName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./() -]*$", max_length=64)]
 Value = str | int | float | bool | None
 
 

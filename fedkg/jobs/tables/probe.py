@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.constraints import evaluate_bank
 from fedkg.data import Frame, concatenate
 from fedkg.evaluation import table_values
-from fedkg.jobs.schema import Scoring
+from fedkg.jobs.file.schema import Scoring
 from fedkg.pack import Bank, DataContract, Pack
 
 

@@ -16,6 +16,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "fedrep": {"private": {"first": 0.5}},
     "ditto": {"personal": {}},
     "ifca": {"grouping": {"ifca": {}}},
+    "fedstl": {"grouping": {"fedstl": {}}, "private": {}},
     "pcfedavg": {"agents": {}},
     "local_only": {"exchange": "none"},
     "centralised": {"exchange": "data"},

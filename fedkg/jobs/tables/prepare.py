@@ -5,10 +5,8 @@ Letters: N rows, F features.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,9 +16,9 @@ from torch import Tensor
 from fedkg.data import Frame, Scaling, Split, by_column, concatenate, deal, dirichlet, hold_out, iid, pooled
 from fedkg.errors import JobError
 from fedkg.jobs.arms import Arm
-from fedkg.jobs.schema import Job
+from fedkg.jobs.file.schema import Job
 from fedkg.jobs.sources import Tables, feature_headers, read_tables
-from fedkg.pack import Pack, load
+from fedkg.pack import Pack
 
 Index = NDArray[np.int64]
 
@@ -66,7 +64,7 @@ class Prepared:
         tables: as read; `files` in it says from where.
         train: rows that go to sites: one frame, or one per site where sites bring their own tables.
         test, server: rows held out for the test, and those the server holds; both name a machine in every row.
-        features: how rows become inputs. scaling: of the inputs, from the sites' sums.
+        features: how rows become inputs. scaling: of the inputs, from the sites' sums. Under privacy both are from the server's rows.
         positives, negatives: rows with and without a failure among `train`.
         notes: what people should know.
     """
@@ -95,6 +93,9 @@ class Prepared:
 
 ROW = "(row)"
 """Column that says which row of its table a row was, from 1, now that rows are apart."""
+
+SITE = "(site)"
+"""Column that says from which site's own table a row comes."""
 
 ALL = ""
 """Key of `Prepared.train` where one table is split over the sites."""
@@ -125,22 +126,6 @@ class Scenario:
     draws: int
 
 
-def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
-    """The job's pack, compiled if it names rule files, and the compiler's warnings.
-
-    Raises:
-        PackError, FedkgError: when the pack or the rules are wrong.
-    """
-    if job.pack is not None:
-        return load(job.pack), ()
-    from fedkg import authoring
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", authoring.RuleWarning)
-        pack = authoring.compile([Path(rule) for rule in job.rules])
-    return pack, tuple(str(warning.message) for warning in caught)
-
-
 def prepare(job: Job, pack: Pack) -> Prepared:
     """Tables read, rows held out, features and scaling settled.
 
@@ -160,15 +145,17 @@ def prepare(job: Job, pack: Pack) -> Prepared:
         shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
         pieces = [frame.take(rows) for rows in hold_out(labels, shares, stream)]
         if name != ALL:
-            pieces = [_with_machines(piece, job, [name], stream) for piece in pieces]
+            pieces = [_with_machines(piece, job, [name], stream).with_texts(SITE, [name] * piece.rows) for piece in pieces]
         train[name] = pieces[0]
         test.append(pieces[1])
         server.append(pieces[2])
     held = [_with_machines(concatenate(piece, piece[0].name), job, list(job.sites), stream) for piece in (test, server)]
     notes = _judgeable(job, held[0], held[1])
-    features = _features(job, pack, list(train.values()))
+    shown = list(train.values()) if job.privacy is None else [held[1]]  # the server's rows are no site's: what is in them tells of none
+    features = _features(job, pack, shown)
     matrices = [features.matrix(frame) for frame in train.values()]
-    scaling = _scaled(features, matrices, next(iter(train.values())).name)
+    seen = matrices if job.privacy is None else [features.matrix(held[1])]
+    scaling = _scaled(features, seen, next(iter(train.values())).name)
     positives = sum(int(labels_of(frame, job.data.label).sum()) for frame in train.values())
     return Prepared(
         job=job,
@@ -208,11 +195,11 @@ def scenario(prepared: Prepared, arm: Arm) -> Scenario:
     return Scenario(frames=frames, y=y, draws=draws)
 
 
-def flipped(y: Tensor, share: float, stream: np.random.Generator) -> Tensor:
-    """Labels with a share of them turned from 0 to 1 and from 1 to 0."""
+def flipped(y: Tensor, share: float, stream: np.random.Generator, last: float = 1.0) -> Tensor:
+    """Labels with a share of them turned from 0 to 1 and from 1 to 0, or from each of 0 .. last to its mirror image."""
     chosen = torch.zeros_like(y, dtype=torch.bool)
     chosen[torch.from_numpy(stream.permutation(len(y))[: round(share * len(y))])] = True
-    return torch.where(chosen, 1.0 - y, y)
+    return torch.where(chosen, last - y, y)
 
 
 def labels_of(frame: Frame, header: str) -> NDArray[np.float64]:
@@ -238,7 +225,7 @@ def _split(frame: Frame, job: Job, stream: np.random.Generator) -> Split:
             return dirichlet(labels, sites, data.alpha, stream, size_alpha=data.size_alpha, min_samples=data.min_samples)
         case "iid":
             return iid(labels_of(frame, data.label), sites, stream, min_samples=data.min_samples)
-        case "column":
+        case _:
             return by_column(frame.texts(data.site_column), sites, column=data.site_column, min_samples=data.min_samples)
 
 
@@ -276,7 +263,7 @@ def _features(job: Job, pack: Pack, frames: Sequence[Frame]) -> Features:
 
 
 def _scaled(features: Features, matrices: Sequence[NDArray[np.float64]], where: str) -> Scaling:
-    """Numbers standardised from the sites' sums, 0/1 features left as they are."""
+    """Numbers standardised from the sums of all these, 0/1 features left as they are."""
     found = pooled(matrices, features.names, where=where)
     fixed = np.arange(len(features.names)) >= len(features.numeric)
     return Scaling(names=found.names, mean=np.where(fixed, 0.0, found.mean), std=np.where(fixed, 1.0, found.std))

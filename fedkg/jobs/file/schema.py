@@ -6,69 +6,19 @@ seed of `seeds`, and perhaps one corrupted site.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fedkg.jobs.algorithm_schema import Algorithm
-from fedkg.jobs.part import Count, Fraction, Name, Part, Positive, Seeds, Share, Value, Width
+from fedkg.jobs.file.algorithm import Algorithm
+from fedkg.jobs.file.data import Data, Site
+from fedkg.jobs.file.model import Model
+from fedkg.jobs.file.part import Count, Name, Part, Positive, Seeds, Share, SiteName, Value
+from fedkg.jobs.file.privacy import Privacy
 
-
-class SiteColumn(Part):
-    """Where a site keeps a column that the job names otherwise."""
-
-    column: str = Field(description="Header of the column in the site's own table.")
-    unit: str | None = Field(default=None, description="Unit of the site's values; they are converted to the unit of the rules.")
-
-
-class Site(Part):
-    """One client of the federation."""
-
-    machines: tuple[str, ...] = Field(default=(), description="Machines at the site, as the rules' key column names them.")
-    table: str | None = Field(default=None, description="The site's own table; then `data.path` and the split are not used.")
-    columns: dict[str, SiteColumn] = Field(
-        default_factory=dict, description="Signals of the rules (or headers the job uses) whose column or unit differs at this site."
-    )
-
-
-class Data(Part):
-    """The table and how it is cut."""
-
-    path: str | None = Field(default=None, description="Table to train on; without one the AI4I generator makes it.")
-    rows: int = Field(default=10_000, ge=1, le=10_000_000, description="Rows the generator makes.")
-    seed: int = Field(default=6, ge=0, description="Seed of the generator and of the rows held out, equal in all arms.")
-    label: str = Field(default="Machine failure", description="Header of the 0/1 column to predict.")
-    features: tuple[str, ...] = Field(
-        default=(), description="Headers of the numeric columns the model reads; empty: every number column that the rules read."
-    )
-    categories: tuple[str, ...] = Field(default=(), description="Headers of text columns the model reads, one 0/1 feature per text.")
-    machine: str = Field(default="machine", description="Header of the column that names the machine of a row; dealt out where missing.")
-    split: Literal["dirichlet", "iid", "column"] = Field(default="dirichlet", description="How rows come to sites.")
-    alpha: Positive = Field(default=1.0, description="Concentration of the Dirichlet split: 0.1 very unequal sites, 10 nearly equal.")
-    size_alpha: Positive | None = Field(default=None, description="Concentration of the sites' sizes beside `alpha`; empty: uniform.")
-    min_samples: Count = Field(default=50, description="Fewest rows a site may have; a draw with fewer is drawn again.")
-    site_column: str = Field(default="site", description="Header of the column that names the site, for `split: column`.")
-    dates: Literal["day-first", "month-first"] | None = Field(
-        default=None, description="How dates such as 03/04/2024 are meant, where no date of the time column tells; empty: found out."
-    )
-    test: Fraction = Field(default=0.2, description="Share of all rows held out for the test, each class alike.")
-    server: Fraction = Field(
-        default=0.15, description="Share of all rows the server holds: probe (labels unused) and threshold (labels used)."
-    )
-
-    @model_validator(mode="after")
-    def _something_left(self) -> Data:
-        if self.test + self.server >= 1.0:
-            raise ValueError("test and server together leave no rows for the sites")
-        return self
-
-
-class Model(Part):
-    """The network each site trains."""
-
-    name: Literal["mlp"] = Field(default="mlp", description="A name in fedkg.models.")
-    hidden: tuple[Width, ...] = Field(default=(32, 32), description="Widths of the hidden layers.")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of hidden units left out in training.")
+MOST_SITES = 100_000
+"""How many sites a number may stand for."""
 
 
 class Training(Part):
@@ -88,9 +38,21 @@ class Training(Part):
     projection: bool = Field(
         default=False, description="Whether answers are projected onto what linear rules demand of each row, in training and in use."
     )
-    executor: Literal["auto", "stacked", "sequential"] = Field(default="auto", description="How sampled sites are trained.")
+    executor: Literal["auto", "stacked", "processes", "sequential"] = Field(default="auto", description="How sampled sites are trained.")
+    workers: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        default=None, description="Processes that train side by side; empty: as many as there are processors."
+    )
     chunk: Count | None = Field(default=None, description="Most sites in one stack; empty: as memory allows, or as `auto` measures.")
     threads: Annotated[int, Field(ge=1, le=256)] | None = Field(default=None, description="Threads of the tensor library; empty: 1.")
+    client_memory: Count = Field(
+        default=1024, description="MiB that what is remembered of sites may take in memory; the rest is kept in files of the run folder."
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="bfloat16 computes the sites' steps in mixed precision; for accelerators."
+    )
+    wire: Literal["bfloat16", "float16"] | None = Field(
+        default=None, description="In what updates travel, rounded to the nearest: half the bytes; empty: as they are."
+    )
     checkpoint_every: Count = Field(default=1, description="Rounds between two checkpoints.")
 
 
@@ -99,7 +61,7 @@ class Scoring(Part):
 
     probe: Literal["covering", "plain"] = Field(
         default="covering",
-        description="covering: server rows, and per bound rule some on which it applies; plain: server rows as they are.",
+        description="covering: server rows, and per bound rule some on which it applies; plain: server rows as they are. Data sets: plain.",
     )
     probe_rows: Count = Field(default=200, description="Server rows in the probe.")
     rows_per_rule: Count = Field(default=4, description="Rows added per bound rule by `covering`, as far as the server has such.")
@@ -119,6 +81,28 @@ class Evaluation(Part):
         default=0.5, description="Probability from which a failure is predicted; `server`: the best F1 on the server's labelled rows."
     )
     target_f1: Share = Field(default=0.5, description="The common F1 target whose first round is reported.")
+    target: float | None = Field(
+        default=None, description="The same for the figure of another task: accuracy, RMSE, MSE of a forecast; empty: no target."
+    )
+    local_baseline: bool = Field(
+        default=True,
+        description="Whether every site is trained alone beside each setting with sound data, as the bound below; costs one more training.",
+    )
+
+    def target_of(self, figure: str) -> float:
+        """The target of a figure, NaN where there is none."""
+        return self.target_f1 if figure == "f1" and self.target is None else math.nan if self.target is None else self.target
+
+
+class Theory(Part):
+    """What theory says of a run, computed in it: bound, gamma, theta, fits; certificates where agents keep to sets."""
+
+    every: Count = Field(
+        default=1,
+        description="Rounds between two looks at the gradients of all sites; each costs about as much as one epoch of all of them.",
+    )
+    draws: Count = Field(default=1000, description="Models drawn around the last one for theta; each is judged by the rules.")
+    radius: Positive | None = Field(default=None, description="How far they are drawn; empty: as far as the model has gone.")
 
 
 class Corrupt(Part):
@@ -140,14 +124,18 @@ class Job(Part):
     rules: tuple[str, ...] = Field(default=(), description="Rule files and graphs, compiled when the run starts; or `pack`.")
     pack: str | None = Field(default=None, description="A compiled pack; or `rules`.")
     output: str | None = Field(default=None, description="The rules' output that the model predicts; needed when there are several.")
-    sites: dict[Name, Site] = Field(description="The clients, by name.")
+    sites: dict[SiteName, Site] = Field(
+        default_factory=dict,
+        description="The clients, by name; a number of them where names do not matter; empty: all that the data set itself has.",
+    )
     data: Data = Field(default_factory=Data)
     model: Model = Field(default_factory=Model)
     training: Training = Field(default_factory=Training)
     scoring: Scoring = Field(default_factory=Scoring)
     evaluation: Evaluation = Field(default_factory=Evaluation)
     algorithm: str = Field(
-        default="scfa", description="A preset, a name in `algorithms`, or a section such as those of `algorithms` itself."
+        default="scfa",
+        description="A preset, a name in `algorithms`, or a section such as those of `algorithms` itself; without rules `fedavg`.",
     )
     algorithms: dict[Name, Algorithm] = Field(default_factory=dict, description="Algorithms by a name of your own.")
     seeds: Seeds | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = Field(
@@ -155,13 +143,25 @@ class Job(Part):
     )
     compare: dict[str, tuple[Value, ...]] = Field(default_factory=dict, description="Fields and the values to train each of.")
     corrupt: Corrupt | None = Field(default=None, description="Arms with one corrupted site, beside those without.")
+    privacy: Privacy | None = Field(default=None, description="Differential privacy of every training that sends anything.")
+    theory: Theory | None = Field(
+        default=None, description="`true`, or a section: the constants of the theorems are measured in the run, and shown in the report."
+    )
+
+    @field_validator("theory", mode="before")
+    @classmethod
+    def _asked(cls, value: object) -> object:
+        """`true` is a section without fields, `false` none."""
+        return {} if value is True else None if value is False else value
 
     @model_validator(mode="before")
     @classmethod
     def _bare_sites(cls, value: object) -> object:
-        """A list of site names is a mapping without details; `graz:` with nothing behind it too."""
+        """A list of site names is a mapping without details, a number so many of them; `graz:` with nothing behind it too."""
         if isinstance(value, dict):
             sites = value.get("sites")
+            if isinstance(sites, int) and not isinstance(sites, bool) and 1 <= sites <= MOST_SITES:
+                sites = [f"site {number}" for number in range(1, sites + 1)]
             if isinstance(sites, list) and all(isinstance(site, str) for site in sites):
                 twice = next((site for i, site in enumerate(sites) if site in sites[:i]), None)
                 if twice is not None:
@@ -170,6 +170,14 @@ class Job(Part):
             elif isinstance(sites, dict):
                 value = {**value, "sites": {name: {} if site is None else site for name, site in sites.items()}}
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_rules(cls, value: object) -> object:
+        """Where there are no rules and no algorithm is named, it is FedAvg."""
+        if not isinstance(value, dict) or value.get("rules") or value.get("pack") or "algorithm" in value:
+            return value
+        return {**value, "algorithm": "fedavg"}
 
     @model_validator(mode="before")
     @classmethod

@@ -12,14 +12,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedkg.errors import JobError, MissingExtra, UsageError
-from fedkg.jobs.overrides import apply_overrides
-from fedkg.jobs.schema import Job
+from fedkg.jobs.file.overrides import apply_overrides
+from fedkg.jobs.file.schema import Job
 from fedkg.nearest import nearest
 
 Document = dict[str, Any]
 """A job file as YAML gives it. `Any`: YAML."""
 
 SHOWN = 12
+
+MOST_LINES, DEEPEST = 10_000, 32
+"""Fields whose lines are looked up, and how deep: an alias of aliases may stand for millions of cells."""
 
 _SHORT = reprlib.Repr()
 """Shows a value of a job file in a line, however large: an alias of aliases may stand for millions of cells."""
@@ -34,22 +37,38 @@ def read_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
         JobError: when the file is not YAML, or fields are wrong: names the file and every field.
     """
     path = Path(path)
+    text = read_text(path)
+    document = parse_yaml(text, str(path))
+    return job_of(document, name=str(path), base=path.resolve().parent, overrides=overrides, lines=lines_of(text))
+
+
+def read_text(path: Path) -> str:
+    """What is written in a job file. Raises UsageError when it cannot be read, JobError when it is no text."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise JobError(f"{path} is not a text file", expected="a YAML job file in UTF-8") from error
     except OSError as error:
         raise UsageError(f"cannot read job file {path}", received=error.strerror or str(error)) from error
-    return job_of(parse_yaml(text, str(path)), name=str(path), base=path.resolve().parent, overrides=overrides)
 
 
-def job_of(document: Document, *, name: str, base: Path, overrides: Sequence[str] = ()) -> Job:
-    """The job in a parsed document; `name` stands in errors, relative paths are relative to `base`. Raises JobError, UsageError."""
+def job_of(
+    document: Document, *, name: str, base: Path, overrides: Sequence[str] = (), lines: Mapping[tuple[str, ...], int] | None = None
+) -> Job:
+    """The job in a parsed document; `name` stands in errors, relative paths are relative to `base`. Raises JobError, UsageError.
+
+    Args:
+        lines: where each field stands, see `lines_of`; a field that an override changes stands nowhere.
+    """
+    changed = {tuple(text.partition("=")[0].strip().split(".")) for text in overrides}
     document = apply_overrides(document, overrides, base)
     try:
         job = Job.model_validate(document)
     except ValidationError as error:
-        raise _wrong_fields(name, error.errors()) from error
+        written = document.get("algorithm")
+        inline = f"algorithms.{written.get('preset', 'own')}." if isinstance(written, dict) else ""
+        places = {place: line for place, line in (lines or {}).items() if place not in changed}
+        raise _wrong_fields(name, error.errors(), places, inline) from error
     return absolute(job, base)
 
 
@@ -59,14 +78,44 @@ def absolute(job: Job, base: Path) -> Job:
     def fixed(text: str | None) -> str | None:
         return None if text is None else str((base / Path(text).expanduser()).resolve())
 
+    def found(text: str | None) -> str | None:
+        """A module's path, where it names a file."""
+        place, _, name = (text or "").rpartition(":")
+        return f"{fixed(place)}:{name}" if place.endswith(".py") else text
+
     return job.model_copy(
         update={
+            "model": job.model.model_copy(update={"path": found(job.model.path)}),
             "rules": tuple(str(fixed(rule)) for rule in job.rules),
             "pack": fixed(job.pack),
             "data": job.data.model_copy(update={"path": fixed(job.data.path)}),
             "sites": {key: site.model_copy(update={"table": fixed(site.table)}) for key, site in job.sites.items()},
         }
     )
+
+
+def lines_of(text: str) -> dict[tuple[str, ...], int]:
+    """The line, from 1, on which each field of a YAML text stands; entries of lists by their number."""
+    import yaml
+
+    found: dict[tuple[str, ...], int] = {}
+
+    def walk(node: yaml.Node | None, path: tuple[str, ...]) -> None:
+        if len(found) > MOST_LINES or len(path) > DEEPEST:
+            return
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                place = (*path, *str(key.value).split("."))
+                found.setdefault(place, key.start_mark.line + 1)
+                walk(value, place)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                place = (*path, str(number))
+                found.setdefault(place, value.start_mark.line + 1)
+                walk(value, place)
+
+    walk(yaml.compose(text, yaml.SafeLoader), ())
+    return found
 
 
 def parse_yaml(text: str, name: str) -> Document:
@@ -106,17 +155,27 @@ def parse_yaml(text: str, name: str) -> Document:
     return document
 
 
-def _wrong_fields(name: str, errors: Sequence[ErrorDetails]) -> JobError:
+def _wrong_fields(name: str, errors: Sequence[ErrorDetails], where: Mapping[tuple[str, ...], int], inline: str = "") -> JobError:
+    """One message of all wrong fields; `inline` is where an algorithm is kept that the file has in place of its name."""
     by_field: dict[str, list[ErrorDetails]] = {}
     for error in errors:
-        by_field.setdefault(".".join(str(part) for part in error["loc"] if not _is_branch(part)) or "the job", []).append(error)
+        field = ".".join(str(part) for part in error["loc"] if not _is_branch(part))
+        field = f"algorithm.{field.removeprefix(inline)}" if inline and field.startswith(inline) else field
+        by_field.setdefault(field, []).append(error)
     wrong = {field: found for field, found in by_field.items() if not any(inner.startswith(f"{field}.") for inner in by_field)}
-    lines = [f"`{field}`: {sentence_of(found)}" for field, found in list(wrong.items())[:SHOWN]]
+    lines = [f"{f'`{field}`: ' if field else ''}{sentence_of(found)}{_line(field, where)}" for field, found in list(wrong.items())[:SHOWN]]
     if len(wrong) > SHOWN:
         lines.append(f"and {len(wrong) - SHOWN} more")
     if len(lines) == 1:
-        return JobError(f"{name}: field {lines[0]}")
+        return JobError(f"{name}: {'' if '' in wrong else 'field '}{lines[0]}")
     return JobError(f"{name}: {len(wrong)} fields are wrong\n  " + "\n  ".join(lines))
+
+
+def _line(field: str, where: Mapping[tuple[str, ...], int]) -> str:
+    """`` (line 12)``; of a field that is missing, the line of the section that should have it; nothing where that is not known."""
+    path = tuple(field.split("."))
+    found = next((where[path[:length]] for length in range(len(path), 0, -1) if path[:length] in where), None)
+    return "" if found is None else f" (line {found})"
 
 
 def _is_branch(part: int | str) -> bool:

@@ -1,0 +1,101 @@
+"""The comparison of a run, or of many, on the screen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
+
+from fedkg.cli.screen import out, say
+from fedkg.jobs.measure import BY_NAME, MEASURES, Measure
+
+
+def _key(measure: Measure, shown: Container[str]) -> str:
+    """What the columns of the comparison mean, of those that are shown."""
+    name, better = measure.title, "" if measure.higher else " (less is better)"
+    first = f"{name}: mean ± spread over seeds, last round{better}" if "95 %" in shown else f"{name}: of the last round{better}"
+    meanings = (
+        ("95 %", "where its mean lies, by Student's t over the seeds"),
+        ("worst", f"the {name} of the worst site, on its own test rows"),
+        ("found", "failures found"),
+        ("right", "alarms that are right"),
+        ("target", "first round to reach it"),
+        ("breaks", "share of the rules that the worst site's model breaks, with the zone"),
+        ("sent", "bytes to and from all sites"),
+    )
+    return "; ".join([first, *(f"{column}: {meaning}" for column, meaning in meanings if column in shown)]) + "."
+
+
+def show(results: Sequence[dict[str, Any]], sentences: Iterable[str], last: str) -> None:
+    """Print the comparison, what it says, and where the rest is. `Any`: rows of `results.json`."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = out()
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("setting", overflow="fold")
+    table.add_column("algorithm", no_wrap=True)
+    measure = BY_NAME[results[0]["measure"]] if results else MEASURES["detection"]
+    rows = [_cells(row) for row in results]
+    shown = _shown(results, measure)
+    for header in shown:
+        table.add_column(header, justify="right", no_wrap=True)
+    for row, cells in zip(results, rows, strict=True):
+        table.add_row(*(Text(cell) for cell in (_setting(row), row["title"], *(cells[header] for header in shown))))
+    console.print(table)
+    console.print(Text(_key(measure, shown) + "\n", style="dim"))
+    for sentence in sentences:
+        say(sentence)
+    say(last)
+
+
+def _shown(results: Sequence[dict[str, Any]], measure: Measure) -> list[str]:
+    """The columns that some row has something in. `Any`: rows of `results.json`."""
+    columns = (
+        (measure.title, True),
+        ("95 %", any(row[measure.name].get("interval") for row in results)),
+        ("worst", True),
+        ("found", measure.name == "f1"),
+        ("right", measure.name == "f1"),
+        ("target", any(row.get("target", 0.0) is not None for row in results)),
+        ("breaks", any(row["rho_worst"]["mean"] is not None for row in results)),
+        ("sent", True),
+    )
+    return [column for column, shown in columns if shown]
+
+
+def _setting(row: dict[str, Any]) -> str:
+    """What the job varied, in words. `Any`: a row of `results.json`."""
+    setting = [f"{name.rpartition('.')[2]} {value}" for name, value in row["setting"].items()]
+    return ", ".join([*setting, f"{row['corrupted']} corrupted"] if row["corrupted"] else setting)
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """One line of the comparison as texts, by column. `Any`: a row of `results.json`."""
+    target = row["rounds_to_target"]["mean"]
+    reached = f" ({row['reached']}/{row['seeds']})" if 0 < row["reached"] < row["seeds"] else ""
+    measure = BY_NAME[row["measure"]]
+    main, form = row[measure.name], ".2f" if measure.name == "f1" else f".{measure.digits}f"
+    spread, between = main["spread"], main.get("interval")
+    low, high = (0.0, 1.0 if measure.higher else math.inf)
+    worst = row.get("sites", {}).get(measure.name, {}).get("worst", {"mean": None})
+    return {
+        measure.title: _mean(main, form) + (f" ±{spread:{form}}" if spread is not None else ""),
+        "95 %": f"{max(low, between[0]):{form}} .. {min(high, between[1]):{form}}" if between else "-",
+        "worst": _mean(worst, form),
+        "found": _mean(row["recall"], ".0%"),
+        "right": _mean(row["precision"], ".0%"),
+        "target": ("-" if row.get("target", target) is None else "never" if target is None else f"{target:.0f}") + reached,
+        "breaks": f"{_mean(row['rho_worst'], '.0%')} {row['zone']}".strip(),
+        "sent": _size(row["bytes"]["mean"]),
+    }
+
+
+def _size(found: float | None) -> str:
+    """Bytes in MB, a small number in kB."""
+    return "-" if found is None else f"{found / 1e6:.1f} MB" if found >= 1e5 else f"{found / 1e3:.0f} kB"
+
+
+def _mean(value: dict[str, Any], form: str) -> str:
+    """A mean over seeds. `Any`: numbers or None."""
+    return "-" if value["mean"] is None else f"{value['mean']:{form}}"

@@ -1,0 +1,1 @@
+"""What came of runs, side by side: intervals, differences, sentences."""

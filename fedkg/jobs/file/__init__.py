@@ -1,0 +1,1 @@
+"""The job file: its sections, its reading, its contradictions."""

@@ -1,0 +1,37 @@
+"""What a training promises about the rows, or the sites, that it learns from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fedkg.jobs.file.part import Part, Positive
+
+Chance = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Privacy(Part):
+    """Differential privacy: nobody can tell from the result whether one row, or one site, was there."""
+
+    unit: Literal["example", "client"] = Field(
+        description="example: a row, at every site, against all that sees updates; client: a site, against all that sees the models."
+    )
+    epsilon: Positive | None = Field(
+        default=None,
+        description="What may be spent; the training ends before the round that would exceed it. Empty: what `noise` leads to.",
+    )
+    delta: Chance = Field(default=1e-5, description="Chance that the promise does not hold; well below one over the number of units.")
+    clip: Positive = Field(default=1.0, description="Largest norm of a row's gradient, or of a site's update; longer ones are cut.")
+    noise: Positive | None = Field(
+        default=None, description="Standard deviation of the noise, in clips; empty: the least at which all rounds keep `epsilon`."
+    )
+    accountant: Literal["rdp", "prv", "paper"] = Field(
+        default="rdp", description="rdp and prv (closer, slower) compose by Opacus; paper: the classical formula, release by release."
+    )
+
+    @model_validator(mode="after")
+    def _something_asked(self) -> Privacy:
+        if self.epsilon is None and self.noise is None:
+            raise ValueError("give `epsilon`, `noise` or both: without them nothing is promised")
+        return self

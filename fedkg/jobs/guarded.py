@@ -1,0 +1,73 @@
+"""The privacy of a job: which arms it protects, and what each has spent at its end.
+
+Letters: N sites.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedkg.federated import Algorithm, Problem, ServerState, Settings
+from fedkg.federated.budget import Budget, ledgers
+from fedkg.federated.protected import Protection, protected
+from fedkg.jobs.file.algorithm import Algorithm as Section
+from fedkg.jobs.file.schema import Job
+from fedkg.privacy import Gaussian, Ledger
+
+WORST = 20
+"""Ledgers that are written down: of the units that have spent most."""
+
+
+def guarded(job: Job, section: Section, algorithm: Algorithm, problem: Problem, settings: Settings) -> Algorithm:
+    """The algorithm under the job's privacy; as it is where nothing is sent, and so nothing can be told.
+
+    Raises:
+        JobError: when no noise keeps the promise, or a term of the objective couples rows.
+    """
+    privacy = job.privacy
+    if privacy is None or section.exchange == "none":
+        return algorithm
+    promise = Protection(
+        unit=privacy.unit,
+        clip=privacy.clip,
+        delta=privacy.delta,
+        noise=privacy.noise,
+        epsilon=privacy.epsilon,
+        accountant=privacy.accountant,
+    )
+    return protected(algorithm, promise, problem.clients.samples, settings)
+
+
+def privacy_rows(arm: str, budget: Budget, problem: Problem, state: ServerState) -> list[dict[str, Any]]:
+    """The lines of `privacy.csv` for an arm that is over: each entry of the ledgers that have spent most. `Any`: texts and numbers."""
+    every = sorted(ledgers(budget, state, problem.clients.names), key=_roughly, reverse=True)[:WORST]
+    return [
+        {
+            "arm": arm,
+            "unit": ledger.unit,
+            "what": entry.what,
+            "noise": entry.noise if isinstance(entry, Gaussian) else None,
+            "rate": entry.rate if isinstance(entry, Gaussian) else None,
+            "releases": entry.releases if isinstance(entry, Gaussian) else 1,
+            "epsilon": spent,
+            "delta": budget.delta,
+            "clip": budget.clip,
+            "accountant": budget.accountant,
+            "budget": budget.epsilon,
+        }
+        for ledger, spent in _priced(every, budget)
+        for entry in ledger.entries
+    ]
+
+
+def _priced(every: list[Ledger], budget: Budget) -> list[tuple[Ledger, float]]:
+    """Ledgers with what they have spent, the most first."""
+    priced = [(ledger, ledger.epsilon(budget.delta, budget.accountant)) for ledger in every]
+    return sorted(priced, key=lambda one: one[1], reverse=True)
+
+
+def _roughly(ledger: Ledger) -> float:
+    """About how much was spent, without an accountant: the sum of rate^2 over noise^2 of all releases, and what is known."""
+    return sum(
+        entry.releases * (entry.rate / entry.noise) ** 2 if isinstance(entry, Gaussian) else entry.epsilon for entry in ledger.entries
+    )

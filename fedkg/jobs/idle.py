@@ -1,0 +1,42 @@
+"""Settings that a job gives and none of its arms uses: told, so that nobody believes that they did something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fedkg.jobs.arms import Arm, algorithm_of
+from fedkg.jobs.file.data import Data
+from fedkg.jobs.file.part import Part
+from fedkg.jobs.file.schema import Scoring, Training
+
+FIELDS: Mapping[str, tuple[str, Callable[[Arm], bool]]] = {
+    "data.rows": (
+        "the generator of the table",
+        lambda arm: arm.job.data.path is None and not any(site.table for site in arm.job.sites.values()),
+    ),
+    "data.alpha": ("`data.split: dirichlet` or `sizes`", lambda arm: arm.job.data.split in ("dirichlet", "sizes")),
+    "data.size_alpha": ("`data.split: dirichlet`", lambda arm: arm.job.data.split == "dirichlet"),
+    "data.classes_per_site": ("`data.split: classes`", lambda arm: arm.job.data.split == "classes"),
+    "data.site_column": ("`data.split: column`", lambda arm: arm.job.data.split == "column"),
+    "training.workers": ("`training.executor: processes` or `auto`", lambda arm: arm.job.training.executor in ("processes", "auto")),
+    "training.chunk": ("stacks of sites", lambda arm: arm.job.training.executor != "sequential"),
+    "scoring.rows_per_rule": (
+        "the covering probe of a table",
+        lambda arm: arm.job.data.set is None and arm.job.scoring.probe == "covering",
+    ),
+    "scoring.combine": ("`weighting: scfa`", lambda arm: algorithm_of(arm.job).weighting == "scfa"),
+    "scoring.beta": ("`weighting: scfa`", lambda arm: algorithm_of(arm.job).weighting == "scfa"),
+}
+"""Fields with what looks at them, in words and as a question to an arm."""
+
+
+def idle(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """A sentence for every field that differs from its default in some arm and is looked at in none."""
+    sections: Mapping[str, type[Part]] = {"data": Data, "training": Training, "scoring": Scoring}
+    found = []
+    for place, (what, used) in FIELDS.items():
+        section, name = place.split(".")
+        default = sections[section].model_fields[name].default
+        if any(getattr(getattr(arm.job, section), name) != default for arm in arms) and not any(used(arm) for arm in arms):
+            found.append(f"`{place}` is not looked at: it belongs to {what}")
+    return tuple(found)

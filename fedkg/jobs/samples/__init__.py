@@ -1,0 +1,1 @@
+"""Jobs on data sets: rows, images and windows of series."""

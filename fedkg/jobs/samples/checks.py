@@ -1,0 +1,45 @@
+"""The rules over inputs alone on the rows of a data set. N rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedkg.data import Frame
+from fedkg.data.sets import DataSet
+from fedkg.evaluation import evaluate
+from fedkg.jobs.folder import Row
+from fedkg.jobs.samples.known import codes_of
+from fedkg.pack import Pack
+
+
+def sample_checks(pack: Pack, data: DataSet) -> list[Row]:
+    """Lines of `checks.csv`; none for windows and images, whose rows are not apart."""
+    if data.x.ndim != 2 or all(rule.output for rule in pack.manifest.rules):
+        return []
+    frame = Frame(name=data.name, columns={})
+    for place, name in enumerate(data.features):
+        frame = frame.with_numbers(name, np.asarray(data.x[:, place], dtype=np.float64))
+    for column in pack.manifest.contract.columns:
+        if column.type == "category":
+            texts = (*column.vocabulary, "")
+            frame = frame.with_texts(column.source, [texts[code] for code in codes_of(column, data).tolist()])
+    found: list[Row] = []
+    for result in evaluate(pack, frame.table(), missing="skip").rules:
+        if result.output:
+            continue
+        record = next(rule for rule in pack.manifest.rules if rule.name == result.rule)
+        known = result.violated + result.satisfied
+        worst = result.worst
+        text = "" if not result.violated or worst is None else f"row {worst.row}: {worst.read or f'misses by {abs(worst.robustness):.4g}'}"
+        found.append(
+            {
+                "rule": record.name,
+                "title": record.title,
+                "kind": record.kind,
+                "violated": result.violated,
+                "evaluations": known,
+                "rate": result.violated / known if known else None,
+                "example": text,
+            }
+        )
+    return found

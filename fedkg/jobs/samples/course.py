@@ -1,0 +1,147 @@
+"""One arm on a data set: what its models are worth on the samples held out, site by site, rule by rule, property by property.
+
+Letters: N test samples, K sites, H outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedkg.federated import Algorithm, Clients, Problem
+from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.executors import Work
+from fedkg.federated.problem import pool
+from fedkg.federated.temporal.judged import Kept
+from fedkg.federated.temporal.judged import judged as judged_properties
+from fedkg.federated.temporal.shared import Inferred
+from fedkg.jobs.arms import Arm, algorithm_of
+from fedkg.jobs.folder import Row
+from fedkg.jobs.samples.figures import answered, figures_of, mean_of, threshold_of
+from fedkg.jobs.samples.rules import SampleRules, Verdicts, rule_rows
+from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
+from fedkg.jobs.set_rows import set_rows
+from fedkg.jobs.training import settings_of
+from fedkg.models import Params
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampleCourse:
+    """See `Course`.
+
+    Attributes:
+        x: what models read of all samples of the run. owner: for which site each test sample is judged; -1 for none.
+        shared: whether test samples belong to nobody, so that figures are those of each model on all of them, and their mean.
+        inferred: what was mined in the sites' series. sets: what the sites' parameters are kept in.
+    """
+
+    arm: Arm
+    samples: Samples
+    problem: Problem
+    algorithm: Algorithm
+    rules: SampleRules
+    x: Tensor
+    owner: Index
+    shared: bool
+    inferred: Inferred | None = None
+    sets: AgentSets | None = None
+    said: tuple[str, ...] = ()
+
+    def figures(self, models: Sequence[Params]) -> dict[str, float]:
+        """See `Course.figures`; where sites have test samples of their own, each is answered by the model of its site."""
+        test = self.samples.rows(TEST)
+        if self.shared:
+            return mean_of([self._figures(params, test) for params in models])
+        found = [(params, test[own]) for params, own in zip(self._each(models), self._places(), strict=True) if len(own)]
+        answers = torch.cat([answered(self.problem.model, params, self.x[torch.from_numpy(own)]) for params, own in found])
+        return figures_of(self.samples.ready, answers, self._targets(np.concatenate([own for _, own in found])), self._threshold(models[0]))
+
+    def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
+        """See `Course.end`. `Any`: the server's last state."""
+        test, each = self.samples.rows(TEST), self._each(models)
+        verdicts: list[tuple[Verdicts, Tensor]] = []
+        sites: list[Row] = []
+        for site, (params, own) in enumerate(zip(each, self._places(), strict=True)):
+            index = torch.from_numpy(test[own])
+            violation = None
+            if self.rules.module is not None and len(own):
+                found = self.rules.verdicts(self.problem.model, params, self.x[index], index)
+                verdicts.append((found, index))
+                applied = int(found.applied.sum())
+                violation = int(found.broken.sum()) / applied if applied else None
+            sites.append(self._site(site, params, test[own], violation))
+        return {
+            "rules.csv": rule_rows(self.rules, verdicts, self.samples.source, self.arm.id),
+            "sites.csv": sites,
+            "forecasts.csv": self._forecasts(state),
+            "sets.csv": set_rows(self.arm.id, self.problem.clients.names, models, self.sets),
+        }
+
+    def _each(self, models: Sequence[Params]) -> list[Params]:
+        """The model of every site."""
+        return [models[min(site, len(models) - 1)] for site in range(len(self.problem.clients.names))]
+
+    def _places(self) -> list[Index]:
+        """Places of each site's own test samples among all test samples."""
+        return [np.flatnonzero(self.owner == site) for site in range(len(self.problem.clients.names))]
+
+    def _targets(self, rows: Index) -> Tensor:
+        return torch.from_numpy(self.samples.ready.data.y[rows])
+
+    def _figures(self, params: Params, rows: Index) -> dict[str, float]:
+        answers = answered(self.problem.model, params, self.x[torch.from_numpy(rows)])
+        return figures_of(self.samples.ready, answers, self._targets(rows), self._threshold(params))
+
+    def _threshold(self, params: Params) -> float:
+        given = self.arm.job.evaluation.threshold
+        if not isinstance(given, str):
+            return float(given)
+        server = self.samples.rows(SERVER)
+        return threshold_of(given, self.problem.model, params, self.x[torch.from_numpy(server)], self._targets(server))
+
+    def _site(self, site: int, params: Params, rows: Index, violation: float | None) -> Row:
+        figures = self._figures(params, rows) if len(rows) else {}
+        detection = self.samples.source.task == "detection"
+        positives = int((self._targets(rows) > 0.5).sum()) if detection else 0
+        if detection and not positives:  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
+            figures = {name: value for name, value in figures.items() if name not in ("f1", "recall", "precision")}
+        clients = self.problem.clients
+        return {
+            "arm": self.arm.id,
+            "client": clients.names[site],
+            "samples": clients.samples[site],
+            "test_rows": len(rows),
+            "positives": positives,
+            **{name: value for name, value in figures.items() if name != "threshold"},
+            "violation": violation,
+        }
+
+    def _forecasts(self, state: Any) -> list[Row]:
+        """Lines of `forecasts.csv`: how well sites forecast and how often they keep their mined property, by whom. `Any`: the state."""
+        places = self._places()
+        if self.inferred is None or not all(len(own) for own in places):
+            return []
+        test, clients = self.samples.rows(TEST), self.problem.clients
+        each = [torch.from_numpy(test[own]) for own in places]
+        y = torch.from_numpy(self.samples.ready.data.y)
+        held = Clients(names=clients.names, x=tuple(self.x[index] for index in each), y=tuple(y[index].to(torch.float32) for index in each))
+        work = Work(problem=self.problem, algorithm=self.algorithm, settings=settings_of(self.arm), pool=pool(clients))
+        found = judged_properties(work, state, self.inferred, held)
+        section = algorithm_of(self.arm.job)
+        clustered = section.grouping.fedstl is not None or section.grouping.ifca is not None
+        kinds: dict[str, Kept] = {"client": found.client, **({"cluster": found.cluster} if clustered else {})}
+        kinds |= {"teacher": found.teacher, "truth": found.truth}
+        return [{"arm": self.arm.id, "by": by, "sites": len(clients.names), **_spread(kept)} for by, kept in kinds.items()]
+
+
+def _spread(kept: Kept) -> dict[str, float]:
+    """Each figure's mean over the sites and the half width of its 95 % interval."""
+    found: dict[str, float] = {}
+    for name, (mean, half) in kept.mean().items():
+        found |= {name: mean, f"{name}_half": half}
+    return found

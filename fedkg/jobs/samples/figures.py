@@ -1,0 +1,75 @@
+"""The figures of a task on samples held out. Letters: N samples, H outputs, K classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedkg.data.sets import Standardised
+from fedkg.federated import BinaryCrossEntropy, CrossEntropy
+from fedkg.federated.evaluation import accuracy, best_threshold, detection
+from fedkg.federated.losses import KnownSquaredError, Loss
+from fedkg.models import Model, Params, predict
+
+PIECE = 512
+"""Samples that a model answers at once: images of a whole test set would not fit a memory."""
+
+
+def loss_of(task: str, positive_weight: float) -> Loss:
+    """The loss that sites minimise."""
+    match task:
+        case "classes":
+            return CrossEntropy()
+        case "detection":
+            return BinaryCrossEntropy(pos_weight=positive_weight)
+        case _:
+            return KnownSquaredError()
+
+
+def answered(model: Model, params: Params, x: Tensor) -> Tensor:
+    """What one model answers to samples [N, ...], [N, H]."""
+    return torch.cat([predict(model, params, x[start : start + PIECE]) for start in range(0, len(x), PIECE)])
+
+
+def figures_of(ready: Standardised, answers: Tensor, y: Tensor, threshold: float) -> dict[str, float]:
+    """The figures of answers [N, H] to samples with targets [N] or [N, H], by column of `rounds.csv`; empty for no samples."""
+    if not len(answers):
+        return {}
+    match ready.data.task:
+        case "detection":
+            logits = answers.squeeze(-1)
+            found = detection(torch.sigmoid(logits), y, threshold)
+            loss = float(F.binary_cross_entropy_with_logits(logits.double(), y.double()))
+            return {"f1": found.f1, "precision": found.precision, "recall": found.recall, "loss": loss, "threshold": threshold}
+        case "classes":
+            loss = float(F.cross_entropy(answers.double(), y))
+            return {"accuracy": accuracy(answers, y), "loss": loss}
+        case _:
+            return _of_numbers(ready, answers.double(), y.double().reshape(answers.shape))
+
+
+def _of_numbers(ready: Standardised, answers: Tensor, y: Tensor) -> dict[str, float]:
+    """Squared errors of what is known: in standard deviations, and their root in the unit of the source."""
+    assert ready.outputs is not None, "numbers are scaled"
+    away = (answers - y).reshape(-1, len(ready.outputs.names))
+    known = ~torch.isnan(away)
+    if not bool(known.any()):
+        return {}
+    mse = float(away[known].square().mean())
+    units = away * torch.as_tensor(ready.outputs.std, dtype=away.dtype)
+    return {"mse": mse, "rmse": math.sqrt(float(units[known].square().mean())), "loss": mse}
+
+
+def mean_of(each: list[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every figure over several models."""
+    names = [name for name in each[0] if all(name in one for one in each)] if each else []
+    return {name: sum(one[name] for one in each) / len(each) for name in names}
+
+
+def threshold_of(given: float | str, model: Model, params: Params, x: Tensor, y: Tensor) -> float:
+    """The threshold of a detection: as given, or the best F1 on the server's samples."""
+    return float(given) if not isinstance(given, str) else best_threshold(torch.sigmoid(answered(model, params, x).squeeze(-1)), y)

@@ -1,0 +1,314 @@
+"""Jobs on data sets: rows, images and windows of series; classes, yes-or-no, numbers and forecasts.
+
+Letters: N samples, K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.data.partition import Split
+from fedkg.errors import JobError
+from fedkg.federated import Clients, Problem, clients_of
+from fedkg.federated.temporal.shared import Inferred, inferred
+from fedkg.federated.told import Bounded, informed
+from fedkg.jobs.arms import Arm, algorithm_of
+from fedkg.jobs.assemble import assembled
+from fedkg.jobs.built import built, head_of
+from fedkg.jobs.file.model import Inject
+from fedkg.jobs.file.schema import Job
+from fedkg.jobs.file.uncovered import taken_as_known
+from fedkg.jobs.folder import Row
+from fedkg.jobs.guarded import guarded
+from fedkg.jobs.measure import MEASURES, Measure
+from fedkg.jobs.samples.checks import sample_checks
+from fedkg.jobs.samples.course import SampleCourse
+from fedkg.jobs.samples.figures import loss_of
+from fedkg.jobs.samples.known import told, with_told
+from fedkg.jobs.samples.rules import SampleRules, layout_of, output_of, sample_rules
+from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples, counted, dealt, held_out, owners, read_samples
+from fedkg.jobs.samples.trusted import cross_validated
+from fedkg.jobs.set_rows import sets_of_arm
+from fedkg.jobs.tables.prepare import flipped
+from fedkg.jobs.training import settings_of, unbound
+from fedkg.models import Model
+from fedkg.pack import Pack
+
+MOST_MINED = 0.05
+"""Share of its samples that a site shares where no algorithm says how much: its properties are mined all the same, to be judged by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dealt:
+    """The samples of the sites in some arms.
+
+    Attributes:
+        split: of the samples at `rows` (positions among all). owner: for which site each test sample is judged; -1 for none.
+    """
+
+    split: Split
+    rows: Index
+    owner: Index
+
+    def of(self, site: int) -> Index:
+        """Positions of a site's samples among all."""
+        return self.rows[self.split.index[site]]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Sets:
+    """See `Ground`; what arms have in common is made once."""
+
+    job: Job
+    pack: Pack
+    samples: Samples
+    output: str
+    scenes: dict[str, Dealt] = field(default_factory=dict)
+    _x: dict[str, Tensor] = field(default_factory=dict)
+    _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _mined: dict[str, Inferred] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Ground.notes`."""
+        data = self.samples.source
+        test = len(self.samples.rows(TEST))
+        return (f"data: {data.source}; {data.samples:,} samples, {test:,} of them for the test", *data.notes)
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """See `Ground.files`."""
+        return self.samples.files
+
+    @property
+    def measure(self) -> Measure:
+        """See `Ground.measure`."""
+        return MEASURES[self.samples.source.task]
+
+    def prepare(self, arms: Sequence[Arm]) -> None:
+        """See `Ground.prepare`."""
+        for arm in arms:
+            self._fits(arm)
+            if arm.scenario not in self.scenes:
+                split, rows = dealt(self.samples, arm.job, arm.seed)
+                owner = owners(self.samples, arm.job, split, rows, arm.seed)
+                self.scenes[arm.scenario] = Dealt(split=split, rows=rows, owner=owner)
+        for arm in {arm.job.model.model_dump_json(): arm for arm in arms}.values():
+            model = self._model(arm, trust=0.0)
+            sample_rules(self.pack, self.samples.source, self.samples.ready, self.output, self._told_names(arm), self._horizon)
+            head_of(arm.job.model, model)
+
+    def sites(self, arm: Arm) -> int:
+        """See `Ground.sites`."""
+        return len(self.scenes[arm.scenario].split.sites)
+
+    def features(self) -> dict[str, Any]:
+        """See `Ground.features`; of images their channels."""
+        scaling = self.samples.ready.inputs
+        return {"names": list(scaling.names), "mean": scaling.mean.tolist(), "std": scaling.std.tolist()}
+
+    def splits(self, arms: Sequence[Arm]) -> dict[str, Any]:
+        """See `Ground.splits`."""
+        found = []
+        for arm in {arm.scenario: arm for arm in reversed(arms)}.values():
+            scene = self.scenes[arm.scenario]
+            words = [f"{name.rpartition('.')[2]} {value}" for name, value in arm.setting] + [f"seed {arm.seed}"]
+            if arm.corrupt is not None:
+                words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
+            found.append(
+                {
+                    "title": ", ".join(words),
+                    "setting": dict(arm.setting),
+                    "seed": arm.seed,
+                    "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+                    "draws": scene.split.draws,
+                    "sites": counted(self.samples, scene.split, scene.rows),
+                }
+            )
+        held = {name: held_out(self.samples, use) for name, use in (("test", TEST), ("server", SERVER))}
+        return {"note": "", "splits": found[::-1], **held}
+
+    def checks(self, arm: Arm) -> list[Row]:
+        """See `Ground.checks`."""
+        return sample_checks(self.pack, self.samples.source)
+
+    def course(self, arm: Arm) -> SampleCourse:
+        """See `Ground.course`."""
+        scene, section = self.scenes[arm.scenario], algorithm_of(arm.job)
+        trust, said = self._trusted(arm)
+        model = self._model(arm, trust)
+        rules = sample_rules(self.pack, self.samples.source, self.samples.ready, self.output, self._told_names(arm), self._horizon)
+        x, server = self._inputs(arm), self.samples.rows(SERVER)
+        clients = self._clients(arm, scene, x)
+        problem = Problem(
+            model=model,
+            loss=loss_of(self.samples.source.task, self._positive_weight(arm, scene)),
+            clients=replace(clients, keys=self._keys(rules, scene)),
+            scorer=rules.scorer(model, x[torch.from_numpy(self._probe(arm))], torch.from_numpy(self._probe(arm))),
+            root=self._root(rules, x, server) if len(server) else None,
+        )
+        found = self._properties(arm, clients, section.grouping.fedstl.share if section.grouping.fedstl else MOST_MINED)
+        sets = sets_of_arm(section, self.pack, clients.names)
+        algorithm = assembled(
+            arm.preset or arm.algorithm, section, arm.job.scoring, model, sets, head=head_of(arm.job.model, model), inferred=found
+        ).with_terms(*rules.terms(arm.job.training.penalty))
+        return SampleCourse(
+            arm=arm,
+            samples=self.samples,
+            problem=problem,
+            algorithm=guarded(arm.job, section, algorithm, problem, settings_of(arm)),
+            rules=rules,
+            x=x,
+            owner=scene.owner,
+            shared=not arm.job.data.own_sites,
+            inferred=found,
+            sets=sets,
+            said=(*unbound(arm, self.pack), *((said,) if said else ()), *taken_as_known(arm.job, section)),
+        )
+
+    @property
+    def _horizon(self) -> int:
+        """Steps that are forecast; 0 where nothing is."""
+        return 0 if self.job.data.window is None else self.job.data.window.horizon
+
+    def _fits(self, arm: Arm) -> None:
+        """Refuse what the task of the data has no use for, by the field."""
+        task, job = self.samples.source.task, arm.job
+        which = f"{self.samples.source.name}: {task}"
+        if task != "detection":
+            if job.training.positive_weight != 1.0:
+                raise JobError("training.positive_weight: there is no rare bad case to weigh", received=which)
+            if job.evaluation.threshold != 0.5:
+                raise JobError("evaluation.threshold: there is no failure to be told by one", received=which)
+        if arm.corrupt is not None and task not in ("detection", "classes"):
+            raise JobError("corrupt: labels are flipped, and what is predicted here is a number", received=which)
+        fedstl = algorithm_of(job).grouping.fedstl
+        if fedstl is not None and not self.pack.manifest.inferences:
+            raise JobError(
+                f"algorithm {job.algorithm}: FedSTL groups sites by properties mined in their series, and the rules infer none",
+                help="infer NAME per client find ?low, ?high in operational_range(SIGNAL, ?low, ?high, 0, 1)",
+            )
+
+    def _model(self, arm: Arm, trust: float) -> Model:
+        """The model of an arm, with what is known of its answers around it."""
+        data, section = self.samples.ready.data, arm.job.model
+        outputs = len(data.classes) if data.task == "classes" else len(data.targets) if data.task == "forecast" else 1
+        model = built(section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon)
+        if section.inject is None:
+            return model
+        width = data.x.shape[-1]
+        if data.task == "classes":
+            return informed(model, width, outputs, trust)
+        return Bounded(model=model, width=width, numbers=outputs, windows=data.x.ndim == 3, trust=trust)
+
+    def _inputs(self, arm: Arm) -> Tensor:
+        """What models read of all samples, with what is known behind it where the arm injects it."""
+        inject, ready = arm.job.model.inject, self.samples.ready
+        key = "" if inject is None else f"{inject.range}{inject.predict}"
+        if key not in self._x:
+            x = ready.data.x if inject is None else with_told(np.asarray(ready.data.x, dtype=np.float64), self._known(inject))
+            self._x[key] = torch.from_numpy(np.ascontiguousarray(x)).to(torch.float32)
+        return self._x[key]
+
+    def _known(self, inject: Inject) -> NDArray[np.float64]:
+        source, outputs = self.samples.source, self.samples.ready.outputs
+        if source.task == "detection":
+            raise JobError(
+                "model.inject: of a yes-or-no nothing is injected yet", help="a label with two classes: `label NAME classes no, yes`"
+            )
+        if source.x.ndim == 4:
+            raise JobError("model.inject: knowledge is about signals, and the samples are images")
+        channels = {name: self._name(name) for name in (outputs.names if outputs is not None else (self.output,))}
+        return told(self.pack, source, inject, outputs, channels)
+
+    def _name(self, target: str) -> str:
+        """The output of the rules that a forecast feature is; the one output for all other tasks."""
+        if not self._horizon:
+            return self.output
+        known = [column for column in self.pack.manifest.contract.columns if column.role == "output"]
+        return next((column.name for column in known if target in (column.source, column.name)), target)
+
+    def _told_names(self, arm: Arm) -> tuple[str, ...]:
+        extra = self._inputs(arm).shape[-1] - self.samples.ready.data.x.shape[-1]
+        return tuple(f"(known {number})" for number in range(1, extra + 1))
+
+    def _trusted(self, arm: Arm) -> tuple[float, str]:
+        """How far predictions are followed in an arm, and how that was found."""
+        inject = arm.job.model.inject
+        if inject is None or inject.trust != "cross-validation":
+            return (0.0 if inject is None else float(inject.trust)), ""
+        key = f"{arm.scenario}|{arm.job.model.model_dump_json()}"
+        if key not in self._trust:
+            clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
+            loss = loss_of(self.samples.source.task, 1.0)
+            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust), settings_of(arm))
+            self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
+        return self._trust[key]
+
+    def _clients(self, arm: Arm, scene: Dealt, x: Tensor) -> Clients:
+        """The sites with their samples, after any corruption."""
+        ready = self.samples.ready.data.take(scene.rows)
+        clients = clients_of(replace(ready, x=np.zeros((len(scene.rows), 1), dtype=np.float32)), scene.split)
+        y = dict(zip(clients.names, clients.y, strict=True))
+        if arm.corrupt is not None:
+            y[arm.corrupt.site] = self._damaged(arm, y[arm.corrupt.site])
+        places = [scene.split.sites.index(name) for name in clients.names]
+        return Clients(names=clients.names, x=tuple(x[torch.from_numpy(scene.of(place))] for place in places), y=tuple(y.values()))
+
+    def _damaged(self, arm: Arm, y: Tensor) -> Tensor:
+        """Labels turned round in a share of the samples: 0 and 1, or the first class and the last, and so on."""
+        assert arm.corrupt is not None, "asked of arms with a corrupted site"
+        last = 1 if self.samples.source.task == "detection" else len(self.samples.source.classes) - 1
+        stream = np.random.Generator(np.random.PCG64([arm.seed, 3]))
+        return flipped(y.to(torch.float32), arm.corrupt.share, stream, last).to(y.dtype)
+
+    def _positive_weight(self, arm: Arm, scene: Dealt) -> float:
+        weight = arm.job.training.positive_weight
+        if weight != "balanced":
+            return float(weight)
+        positives = int((self.samples.source.y[scene.rows] > 0.5).sum())
+        if not positives:
+            raise JobError("training.positive_weight: there is no failure among the training rows to balance")
+        return (len(scene.rows) - positives) / positives
+
+    def _keys(self, rules: SampleRules, scene: Dealt) -> dict[str, tuple[Tensor, ...]]:
+        sites = [site for site in range(len(scene.split.sites)) if len(scene.of(site))]
+        each = [rules.of(torch.from_numpy(scene.of(site))) for site in sites]
+        return {name: tuple(one[name] for one in each) for name in rules.codes}
+
+    def _root(self, rules: SampleRules, x: Tensor, server: Index) -> Clients:
+        index = torch.from_numpy(server)
+        y = torch.from_numpy(self.samples.ready.data.y[server])
+        y = y if self.samples.source.task == "classes" else y.to(torch.float32)
+        return Clients(names=("the server",), x=(x[index],), y=(y,), keys={name: (codes,) for name, codes in rules.of(index).items()})
+
+    def _probe(self, arm: Arm) -> Index:
+        """The samples on which the server judges models: as many as the job says of those that it holds."""
+        stream = np.random.Generator(np.random.PCG64([arm.job.data.seed, 4]))
+        return np.sort(stream.permutation(self.samples.rows(SERVER))[: arm.job.scoring.probe_rows])
+
+    def _properties(self, arm: Arm, clients: Clients, share: float) -> Inferred | None:
+        """What is mined in the sites' series before the training; None where the rules infer nothing of forecasts."""
+        if not (self._horizon and self.pack.manifest.inferences):
+            return None
+        key = f"{arm.scenario}|{share}"
+        if key not in self._mined:
+            outputs = self.samples.ready.outputs
+            assert outputs is not None, "forecasts are numbers"
+            self._mined[key] = inferred(self.pack, clients, layout_of(outputs), steps=self._horizon, share=share, seed=arm.seed)
+        return self._mined[key]
+
+
+def on_sets(job: Job, pack: Pack) -> Sets:
+    """The data set of a job. Raises JobError, TableError: naming the field, file or column that is wrong."""
+    samples = read_samples(job, pack)
+    said = any(rule.output for rule in pack.manifest.rules) or bool(pack.manifest.knowledge)
+    output = output_of(pack, job.output, wanted=said and job.data.window is None)
+    return Sets(job=job, pack=pack, samples=samples, output=output)

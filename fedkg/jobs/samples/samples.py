@@ -1,0 +1,247 @@
+"""From a data set to the samples of a run: read, cut into windows, held out, scaled, and dealt to sites.
+
+Letters: N samples, K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.data.partition import Split, apportion, by_column, dirichlet, hold_out, iid
+from fedkg.data.sets import DataSet, Standardised, data_set, forecast_windows, labelled_windows, standardised, table_set
+from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
+from fedkg.errors import JobError
+from fedkg.jobs.file.data import TABLE
+from fedkg.jobs.file.schema import Job
+from fedkg.jobs.sources import sha256_of
+from fedkg.pack import Pack
+
+Index = NDArray[np.int64]
+
+TRAIN, TEST, SERVER, NOTHING = 0, 1, 2, 3
+"""What a sample is for; for nothing are windows whose forecast reaches into the steps that the test asks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Samples:
+    """What all arms of a run share.
+
+    Attributes:
+        source: the samples in source units, unknown values NaN. ready: the same as models read them.
+        use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `NOTHING`. files: path and SHA-256 of every file read.
+    """
+
+    source: DataSet
+    ready: Standardised
+    use: NDArray[np.int8]
+    files: tuple[tuple[str, str], ...]
+
+    def rows(self, use: int) -> Index:
+        """Positions of the samples for one use."""
+        return np.flatnonzero(self.use == use)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """What tells samples apart when they are dealt out: the class of each, [N]; one for all where there are no classes."""
+        return self.source.y if self.source.task in ("classes", "detection") else np.zeros(self.source.samples, dtype=np.int64)
+
+
+def read_samples(job: Job, pack: Pack) -> Samples:
+    """The samples of a job.
+
+    Raises:
+        JobError, TableError: when files are missing or have another layout, no window is left, or nobody gets a sample.
+    """
+    data = _sighted(_cut(_of_sites(_read(job, pack), job), job))
+    use = _uses(data, job)
+    for field, kind in (("test", TEST), ("server", SERVER)):
+        if getattr(job.data, field) and not (use == kind).any():
+            raise JobError(f"data.{field}: no samples are left for it", received=f"{getattr(job.data, field):g} of {data.samples}")
+    idle = int((use == NOTHING).sum())
+    notes = (f"{idle} windows whose forecast reaches into the test are not trained on",) if idle else ()
+    data = replace(data, test=(use == TEST) | (use == NOTHING), notes=(*data.notes, *notes))
+    return Samples(source=data, ready=standardised(data), use=use, files=_files(job.data.path))
+
+
+def dealt(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
+    """The split of an arm, and the samples that it deals out (int64, positions among all).
+
+    Raises:
+        JobError: when the data has no classes or sites to split by, none of such a name, or a site gets too few samples.
+    """
+    data, rows = job.data, samples.rows(TRAIN)
+    stream, sites = np.random.Generator(np.random.PCG64([seed, 2])), list(job.sites)
+    if data.own_sites:
+        return _own(samples, job, rows)
+    labels = samples.labels[rows]
+    if data.split in ("dirichlet", "classes") and samples.source.task not in ("classes", "detection"):
+        raise JobError(
+            f"data.split: `{data.split}` makes sites unlike in their classes, and what is predicted is a number",
+            help="`sites`, `iid`, `sizes` or `quantity`",
+        )
+    match data.split:
+        case "dirichlet":
+            split = dirichlet(labels, sites, data.alpha, stream, size_alpha=data.size_alpha, min_samples=data.min_samples)
+        case "iid":
+            split = iid(labels, sites, stream, min_samples=data.min_samples)
+        case "classes":
+            split = classes_per_site(labels, sites, data.classes_per_site, stream, min_samples=data.min_samples)
+        case "sizes":
+            split = dirichlet_sizes(len(rows), sites, data.alpha, stream, min_samples=data.min_samples)
+        case _:
+            split = quantity_skew(len(rows), sites, data.shares, stream, min_samples=data.min_samples)
+    return split, rows
+
+
+def owners(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
+    """For which site each test sample is judged, [test samples]; -1 for none.
+
+    Samples of a site of the source are its own. Where samples were dealt out, those for the test are dealt out as the others were: of each
+    class in proportion to how many of it each site trains on.
+    """
+    test = samples.rows(TEST)
+    if job.data.own_sites:
+        place = {name: number for number, name in enumerate(split.sites)}
+        assert samples.source.clients is not None
+        return np.array([place.get(name, -1) for name in samples.source.clients[test].tolist()], dtype=np.int64)
+    labels, own = samples.labels[test], samples.labels[rows]
+    stream, found = np.random.Generator(np.random.PCG64([seed, 4])), np.full(len(test), -1, dtype=np.int64)
+    for value in np.unique(labels):
+        places = stream.permutation(np.flatnonzero(labels == value))
+        shares = np.bincount(split.owner[own == value], minlength=len(split.sites)).astype(np.float64)
+        if shares.sum():
+            found[places] = np.repeat(np.arange(len(split.sites)), apportion(shares, len(places)))
+    return found
+
+
+def _read(job: Job, pack: Pack) -> DataSet:
+    data = job.data
+    if data.set != TABLE:
+        return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
+    site = data.site_column if data.split == "column" else ""
+    read = table_set(str(data.path), pack.manifest.contract, output=job.output or "", site=site)
+    if data.window is None or not data.window.horizon:
+        return read
+    name = next(column for column in pack.manifest.contract.columns if column.role == "output" and job.output in (None, column.name))
+    x = np.concatenate([read.x.astype(np.float64), np.asarray(read.y, dtype=np.float64)[:, None]], axis=1)
+    return replace(read, x=x, features=(*read.features, name.source), units=(*read.units, name.unit), task="forecast")
+
+
+def _of_sites(data: DataSet, job: Job) -> DataSet:
+    """The data of the sites that take part, where the sites are the data set's own: no other one's counts in the scaling."""
+    if not job.data.own_sites:
+        return data
+    if data.clients is None:
+        raise JobError(f"data.split: {data.name} has no sites of its own", help="`iid`, `dirichlet`, `sizes`, ... with `sites` of the job")
+    known = data.client_names
+    if data.test is not None and data.task == "regression":  # engines of the test stop before their end: nothing to learn from
+        training = set(data.clients[~data.test].tolist())
+        known = tuple(name for name in known if name in training)
+    names = tuple(job.sites) or known[: job.data.clients]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise JobError(f"sites: {data.name} has no site of this name", expected=", ".join(known[:8]), received=", ".join(unknown[:8]))
+    return data if names == data.client_names else data.take(np.isin(data.clients.astype(str), names))
+
+
+def _cut(data: DataSet, job: Job) -> DataSet:
+    """The windows of a data set, where the job asks for some."""
+    window = job.data.window
+    if window is None:
+        if data.task == "forecast":
+            raise JobError(
+                f"data.window: {data.name} is a series to be forecast, and its rows one by one say nothing of what comes",
+                help="data.window: {history: 120, horizon: 24}",
+            )
+        return data
+    if not window.horizon:
+        return labelled_windows(data, history=window.history, stride=window.stride, gaps=window.gaps, longest=window.longest)
+    targets = window.targets or ((data.features[-1],) if job.data.set == TABLE else ())
+    return forecast_windows(
+        data,
+        history=window.history,
+        horizon=window.horizon,
+        stride=window.stride,
+        targets=targets,
+        gaps=window.gaps,
+        longest=window.longest,
+    )
+
+
+def _sighted(data: DataSet) -> DataSet:
+    """The samples whose target is known; those of a forecast are left as they are. Raises JobError for a yes-or-no that is neither."""
+    if data.task in ("classes", "forecast"):
+        return data
+    known = ~np.isnan(data.y)
+    if data.task == "detection" and (wrong := np.flatnonzero(known & (data.y != 0.0) & (data.y != 1.0))).size:
+        raise JobError(f"{data.name}: the label must be 0 or 1", received=f"{data.y[wrong[0]]:g} in sample {wrong[0] + 1}")
+    if known.all():
+        return data
+    note = f"{int((~known).sum())} of {data.samples} samples have no label and are left out"
+    return replace(data.take(known), notes=(*data.notes, note))
+
+
+def _uses(data: DataSet, job: Job) -> NDArray[np.int8]:
+    """What each sample is for: of windows the last of each site for the test, else what the source sets aside, else a draw."""
+    use = np.full(data.samples, TRAIN, dtype=np.int8)
+    stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
+    classes = data.y if data.task in ("classes", "detection") else np.zeros(data.samples)
+    if job.data.window is not None and data.time is not None:
+        groups = [np.arange(data.samples)] if data.clients is None else [np.flatnonzero(data.clients == one) for one in data.client_names]
+        for group in groups:
+            ordered = group[np.argsort(data.time[group], kind="stable")]
+            last = ordered[len(ordered) - round(job.data.test * len(ordered)) :]
+            if len(last):
+                use[group[data.time[group] > data.time[last[0]] - (job.data.window.horizon - 0.5) * data.step]] = NOTHING
+            use[last] = TEST
+    elif data.test is not None and data.test.any() and not data.test.all():
+        use[data.test] = TEST
+    else:
+        use[hold_out(classes, (1.0 - job.data.test, job.data.test), stream)[1]] = TEST
+    rest = np.flatnonzero(use == TRAIN)
+    if job.data.server:
+        share = job.data.server / (1.0 - job.data.test)
+        use[rest[hold_out(classes[rest], (1.0 - share, share), stream)[1]]] = SERVER
+    return use
+
+
+def _own(samples: Samples, job: Job, rows: Index) -> tuple[Split, Index]:
+    """The split that the source itself has."""
+    clients = samples.source.clients
+    assert clients is not None, "looked at when the data was read"
+    if job.sites:
+        names = tuple(job.sites)
+        return by_column(clients[rows].tolist(), names, column=job.data.site_column, min_samples=job.data.min_samples), rows
+    return by_site(clients[rows], min_samples=job.data.min_samples), rows
+
+
+def _files(path: str | None) -> tuple[tuple[str, str], ...]:
+    """What was read, with checksums: the file, or every file of the folder."""
+    if path is None:
+        return ()
+    place = Path(path)
+    every: Sequence[Path] = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    return tuple((str(file), sha256_of(file)) for file in every)
+
+
+def held_out(samples: Samples, use: int) -> dict[str, int | None]:
+    """How many samples are kept for a use, and how many bad cases are among them; None where there is no such thing."""
+    rows = samples.rows(use)
+    bad = int((samples.source.y[rows] > 0.5).sum()) if samples.source.task == "detection" else None
+    return {"rows": len(rows), "positives": bad}
+
+
+def counted(samples: Samples, split: Split, rows: Index) -> Mapping[str, dict[str, int]]:
+    """Of each site its samples and, where there are such, the bad cases among them."""
+    y = samples.source.y
+    detection = samples.source.task == "detection"
+    return {
+        site: {"rows": len(own), "positives": int((y[rows[own]] > 0.5).sum()) if detection else 0}
+        for site, own in zip(split.sites, split.index, strict=True)
+    }

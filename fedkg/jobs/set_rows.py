@@ -1,0 +1,35 @@
+"""How far the models of sites are from the sets that the rules keep their parameters in. K sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from fedkg.federated.agents.certificates import ZERO
+from fedkg.federated.agents.sets import AgentSets, kept_sets
+from fedkg.jobs.file.algorithm import Algorithm
+from fedkg.jobs.folder import Row
+from fedkg.models import Params
+from fedkg.pack import Pack
+
+
+def sets_of_arm(section: Algorithm, pack: Pack, sites: Sequence[str]) -> AgentSets | None:
+    """The sets of an arm's sites; None where its algorithm keeps them to none, or the rules have none."""
+    given = section.agents.given if section.agents else section.sets.given if section.sets else None
+    return None if given is None else kept_sets(pack, sites, given)
+
+
+def set_rows(arm: str, names: Sequence[str], models: Sequence[Params], sets: AgentSets | None) -> list[Row]:
+    """Lines of `sets.csv` for the models of K sites, one that all use or one of each: distance, and the share of numbers that are 0."""
+    if sets is None:
+        return []
+    each = [models[min(site, len(models) - 1)] for site in range(len(names))]
+    stack = {name: torch.stack([params[name] for params in each]).double() for name in each[0]}
+    away = sets.distance2(stack, torch.arange(len(names))).sqrt().tolist()
+    flat = torch.cat([value.flatten(1) for value in stack.values()], 1)
+    small = (flat.abs() < ZERO).double().mean(1).tolist()
+    return [
+        {"arm": arm, "client": name, "distance": distance, "sparsity": sparse}
+        for name, distance, sparse in zip(names, away, small, strict=True)
+    ]

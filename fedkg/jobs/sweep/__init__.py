@@ -1,0 +1,1 @@
+"""Many runs from one job file, and how far they are."""

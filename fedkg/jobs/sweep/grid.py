@@ -1,0 +1,150 @@
+"""`--grid a.b=1,2,3` and `--seeds 5`: which jobs one job file stands for. All of them are checked before any is run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedkg.errors import FedkgError, JobError, UsageError
+from fedkg.jobs.arms import planned
+from fedkg.jobs.file.overrides import apply_overrides, field_of
+from fedkg.jobs.file.reading import job_of, parse_yaml, read_text
+from fedkg.jobs.file.schema import Job
+
+LIMIT = 1000
+"""Most jobs of one grid: what is beyond is more often a slip of the keyboard than a wish."""
+
+SEPARATORS = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One field and the values it is to have, as they were written."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One job of a grid.
+
+    Attributes:
+        id: unique in the grid, fit for a folder's name. setting: fields and their values, as texts. seed: the one seed of the job, None
+            where the job has its own. job: what is run.
+    """
+
+    id: str
+    setting: tuple[tuple[str, str], ...]
+    seed: int | None
+    job: Job
+
+
+def axis_of(text: str) -> Axis:
+    """An axis from ``field=value,value``; commas within brackets belong to a value. Raises UsageError."""
+    field, equals, raw = text.partition("=")
+    field = field_of(field.strip())
+    values = _values(raw)
+    if not equals or not all(field.split(".")) or not all(values):
+        raise UsageError(f"--grid {text}: not of the form field=value,value", help="--grid data.alpha=0.1,1,10")
+    if field == "seeds":
+        raise UsageError(f"--grid {text}: seeds are told apart from what is compared over them", help="--seeds 5")
+    twice = next((value for i, value in enumerate(values) if value in values[:i]), None)
+    if twice is not None:
+        raise UsageError(f"--grid {text}: {twice} is given twice")
+    return Axis(field=field, values=values)
+
+
+def _values(raw: str) -> tuple[str, ...]:
+    depth, parts = 0, [""]
+    for sign in raw:
+        depth += SEPARATORS.get(sign, 0)
+        if sign == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return tuple(part.strip() for part in parts)
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """Seeds from a count, or from a list of two or more: ``5`` is 0 to 4, ``3,7`` are these two. Raises UsageError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts) or parts == ["0"] or len(text) > 5000:
+        raise UsageError(f"--seeds {text}: neither a number of seeds nor a list of them", help="--seeds 5, or --seeds 3,7,11")
+    return tuple(range(int(parts[0]))) if len(parts) == 1 else tuple(int(part) for part in parts)
+
+
+def cells_of(path: Path, changes: Sequence[str], axes: Sequence[Axis], seeds: Sequence[int] | None) -> tuple[Cell, ...]:
+    """Every combination of the axes' values, with every seed, the last axis and the seed going fastest.
+
+    Raises:
+        UsageError: an axis stands twice, or there are more than `LIMIT` combinations.
+        JobError: a field or value that no job can have, in any of the combinations: named with the combination.
+    """
+    fields = [axis.field for axis in axes]
+    twice = next((field for i, field in enumerate(fields) if field in fields[:i]), None)
+    if twice is not None:
+        raise UsageError(f"--grid: `{twice}` is given twice", help="all its values in one place")
+    count = math.prod(len(axis.values) for axis in axes) * (1 if seeds is None else len(seeds))
+    if count > LIMIT:
+        raise UsageError(f"the grid has {count:,} combinations", expected=f"at most {LIMIT:,}", help="fewer values, or several grids")
+    document = apply_overrides(parse_yaml(read_text(path), str(path)), changes, path.resolve().parent)
+    found: list[Cell] = []
+    for chosen in itertools.product(*(axis.values for axis in axes)):
+        setting = tuple(zip(fields, chosen, strict=True))
+        for seed in (None,) if seeds is None else seeds:
+            words = [value if field == "algorithm" else f"{field.rpartition('.')[2]}{value}" for field, value in setting]
+            words += [] if seed is None else [f"s{seed}"]
+            job = _job(document, path, setting, seed)
+            if not _owns_baseline(axes, setting):
+                job = job.model_copy(update={"evaluation": job.evaluation.model_copy(update={"local_baseline": False})})
+            found.append(Cell(id=_name(words), setting=setting, seed=seed, job=job))
+    return _apart(found)
+
+
+def _job(document: Mapping[str, Any], path: Path, setting: Sequence[tuple[str, str]], seed: int | None) -> Job:
+    """The job of one combination. Raises JobError, UsageError."""
+    overrides = [f"{field}={value}" for field, value in setting]
+    overrides += [f"corrupt.compare.{field}=[{value}]" for field, value in setting if field in _compared_when_corrupt(document)]
+    overrides += [] if seed is None else [f"seeds=[{seed}]"]
+    try:
+        job = job_of(dict(document), name=str(path), base=path.resolve().parent, overrides=overrides)
+        planned(job)
+        return job
+    except FedkgError as error:
+        if not setting:
+            raise
+        where = ", ".join(f"{field}={value}" for field, value in setting)
+        raise JobError(f"--grid {where}: {str(error).replace('--set ', '')}") from error
+
+
+def _compared_when_corrupt(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    corrupt = document.get("corrupt")
+    compare = corrupt.get("compare") if isinstance(corrupt, dict) else None
+    return compare if isinstance(compare, dict) else {}
+
+
+def _owns_baseline(axes: Sequence[Axis], setting: Sequence[tuple[str, str]]) -> bool:
+    """Whether local training beside this combination is none that another has beside it: the algorithm makes no difference to it."""
+    first = {axis.field: axis.values[0] for axis in axes}
+    return all(first[field] == value for field, value in setting if field.split(".")[0] in ("algorithm", "algorithms", "scoring"))
+
+
+def _name(words: Sequence[str]) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words)).strip("._")[:80] or "cell"
+
+
+def _apart(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells with names that are all different."""
+    seen: set[str] = set()
+    apart = []
+    for number, cell in enumerate(cells, start=1):
+        name = cell.id if cell.id not in seen else f"{cell.id}-{number}"
+        seen.add(name)
+        apart.append(replace(cell, id=name))
+    return tuple(apart)

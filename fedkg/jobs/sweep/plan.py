@@ -1,0 +1,44 @@
+"""What a sweep consists of, as its folder says: read without anything that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fedkg.errors import JobError, UsageError
+from fedkg.jobs.file.reading import job_of
+from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.sweep.grid import Cell
+
+PLAN, FAILED, CELLS = "sweep.json", "failed.json", "cells"
+"""The plan, written before anything is run; why runs failed; the folder of run folders."""
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether a sweep has begun in a folder."""
+    return (folder / PLAN).is_file()
+
+
+def read_plan(folder: Path) -> tuple[Cell, ...]:
+    """The runs of a sweep. Raises UsageError when the folder is none's, JobError when the plan is damaged."""
+    if not is_sweep(folder):
+        raise UsageError(f"{folder} is not the folder of a sweep", expected=f"a folder with {PLAN} in it")
+    plan = RunFolder(folder).read_json(PLAN)
+    cells = plan.get("cells") if isinstance(plan, dict) else None
+    named = {"id", "setting", "seed", "job"}
+    if not isinstance(cells, list) or not cells or not all(isinstance(entry, dict) and named <= entry.keys() for entry in cells):
+        raise JobError(f"{folder / PLAN} is damaged: the sweep cannot go on", received="not what a sweep is begun with")
+    return tuple(
+        Cell(
+            id=entry["id"],
+            setting=tuple(entry["setting"].items()),
+            seed=entry["seed"],
+            job=job_of(entry["job"], name=f"{folder / PLAN}, {entry['id']}", base=folder),
+        )
+        for entry in cells
+    )
+
+
+def joined(cell: Cell, setting: Mapping[str, str]) -> dict[str, str]:
+    """What a training was varied by: the grid's fields without the algorithm, which has a column of its own, and the job's own."""
+    return {field: value for field, value in cell.setting if field != "algorithm" and field not in setting} | dict(setting)

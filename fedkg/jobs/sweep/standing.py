@@ -1,0 +1,101 @@
+"""How far a run or a sweep is, read from its folder alone while another process may write there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fedkg.errors import UsageError
+from fedkg.jobs.folder import ARMS, LOCK, RESULTS, RunFolder
+from fedkg.jobs.sweep.plan import CELLS, FAILED, is_sweep, read_plan
+
+State = Literal["done", "begun", "failed", "open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStanding:
+    """One training: rounds on disk, of how many, and where they were last measured its figure and the worst site's violation rate."""
+
+    id: str
+    round: int
+    rounds: int
+    measure: str
+    figure: float | None
+    broken: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStanding:
+    """One run: `open` before its first round, `begun`, `done`, or `failed` with why."""
+
+    id: str
+    state: State
+    trainings: tuple[TrainingStanding, ...]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A folder's runs (one, or those of a sweep), and whether a process works in it right now."""
+
+    folder: str
+    runs: tuple[RunStanding, ...]
+    running: bool
+
+    def document(self) -> dict[str, Any]:
+        """As JSON. `Any`: JSON."""
+        return asdict(self)
+
+
+def standing(folder: Path) -> Standing:
+    """How far a folder's runs are. Raises UsageError when it holds none."""
+    place = RunFolder(folder)
+    if not is_sweep(folder):
+        if not place.exists():
+            raise UsageError(f"{folder} is not a run folder", expected="a folder that `fedkg run` wrote")
+        return Standing(folder=str(folder), runs=(_run(place, folder.name, ""),), running=_working(folder))
+    failed = place.read_json(FAILED) if (folder / FAILED).is_file() else {}
+    runs = tuple(_run(RunFolder(folder / CELLS / cell.id), cell.id, failed.get(cell.id, "")) for cell in read_plan(folder))
+    return Standing(folder=str(folder), runs=runs, running=_working(folder))
+
+
+def _run(place: RunFolder, name: str, error: str) -> RunStanding:
+    if not place.exists():
+        return RunStanding(id=name, state="failed" if error else "open", trainings=(), error=error)
+    rounds: dict[str, list[dict[str, str]]] = {}
+    for row in place.rows("rounds.csv"):
+        rounds.setdefault(row["arm"], []).append(row)
+    environment = place.environment()
+    wanted, measure = int(environment["job"]["training"]["rounds"]), str(environment.get("measure", "f1"))
+    trainings = tuple(_training(entry, rounds.get(entry["id"], []), wanted, measure) for entry in place.read_json(ARMS))
+    done = (place.path / RESULTS).is_file()
+    return RunStanding(id=name, state="done" if done else "failed" if error else "begun", trainings=trainings, error="" if done else error)
+
+
+def _training(entry: dict[str, Any], rows: list[dict[str, str]], wanted: int, measure: str) -> TrainingStanding:
+    """One training. `Any`: an entry of `arms.json`."""
+    return TrainingStanding(
+        id=entry["id"],
+        round=max((int(row["round"]) for row in rows), default=0),
+        rounds=entry["rounds"] if entry["done"] else int(entry["setting"].get("training.rounds", wanted)),
+        measure=measure,
+        figure=_last(rows, measure),
+        broken=_last(rows, "rho_worst"),
+    )
+
+
+def _last(rows: list[dict[str, str]], field: str) -> float | None:
+    known = [float(row[field]) for row in rows if row.get(field)]
+    return known[-1] if known else None
+
+
+def _working(folder: Path) -> bool:
+    """Whether another process holds the folder's lock."""
+    if not (folder / LOCK).is_file():
+        return False
+    try:
+        with RunFolder(folder).locked():
+            return False
+    except UsageError:
+        return True

@@ -1,0 +1,195 @@
+"""Many runs from one job file: every combination of a grid with every seed, one run folder each beneath one parent.
+
+The parent holds the plan, written before anything is run, and what came of it; what is done of it is what its run folders say, so that a
+process may die at any moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedkg.errors import FedkgError, MissingExtra, Stopped, UsageError
+from fedkg.jobs.arms import planned
+from fedkg.jobs.compared.over_sites import alone
+from fedkg.jobs.compared.paired import told
+from fedkg.jobs.compared.spent import kept_private
+from fedkg.jobs.compared.summary import Result, sentences
+from fedkg.jobs.events import Event, Listener, ignore
+from fedkg.jobs.file.difference import differences
+from fedkg.jobs.folder import RESULTS, RunFolder, next_folder
+from fedkg.jobs.runner import RUNS, resume, run_job
+from fedkg.jobs.sweep.gather import TABLE, gathered, table_text
+from fedkg.jobs.sweep.grid import Axis, Cell, cells_of
+from fedkg.jobs.sweep.plan import CELLS, FAILED, PLAN, is_sweep, read_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sweep:
+    """A finished sweep.
+
+    Attributes:
+        folder: the parent. results: the comparison over all its runs. sentences: the same in words. report: the one HTML report, None when
+            it could not be written. failed: why a run failed, by its folder's name; the others are not touched by it.
+        notes: what else should be known.
+    """
+
+    folder: Path
+    results: list[Result]
+    sentences: tuple[str, ...]
+    report: Path | None
+    failed: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def run_sweep(
+    job: Path,
+    axes: Sequence[Axis],
+    seeds: Sequence[int] | None,
+    *,
+    out: Path | None = None,
+    overrides: Sequence[str] = (),
+    on_event: Listener = ignore,
+) -> Sweep:
+    """Run every combination that is not done yet, then compare them.
+
+    Args:
+        job: the job file. axes: fields and their values. seeds: one run each; None leaves them to the job. out: the parent folder, by
+            default the next free ``runs/NAME-001``; one in which the same sweep was begun is gone on with.
+
+    Raises:
+        UsageError, JobError: before anything is run: a field, a value or a combination that no job can have, or a folder of something else.
+        Stopped: on Ctrl-C; says how to go on.
+    """
+    cells = cells_of(job, overrides, axes, seeds)
+    folder = RunFolder(out if out is not None else next_folder(cells[0].job.name, RUNS))
+    if is_sweep(folder.path):
+        _refuse_changed(folder, cells)
+    elif folder.exists():
+        raise UsageError(f"{folder.path} holds a run, not a sweep", help="choose another --out")
+    else:
+        _make(folder.path)
+        folder.write_json(PLAN, {"format": 1, "axes": _axes(axes), "cells": [_entry(cell) for cell in cells]})
+    return resume_sweep(folder.path, on_event=on_event)
+
+
+def resume_sweep(folder: Path, *, on_event: Listener = ignore) -> Sweep:
+    """Go on with a sweep: runs that are done are left alone, one that was stopped goes on, those that failed are tried again."""
+    place = RunFolder(folder)
+    cells = read_plan(folder)
+    failed: dict[str, str] = {}
+    with place.locked():
+        counts = [len(planned(cell.job)) for cell in cells]
+        watched = _Relay(on_event, sum(counts))
+        for number, cell in enumerate(cells):
+            watched.before = sum(counts[:number])
+            if (folder / CELLS / cell.id / RESULTS).is_file():
+                continue
+            on_event(Event(kind="note", message=f"run {number + 1} of {len(cells)}: {cell.id}"))
+            why = _run(cell, folder, watched)
+            if why:
+                failed[cell.id] = why
+                on_event(Event(kind="note", message=f"{cell.id} failed, the others go on: {why}"))
+            place.write_json(FAILED, failed)
+        return _finish(place, cells, failed, on_event)
+
+
+def _run(cell: Cell, folder: Path, on_event: Listener) -> str:
+    """Run one cell; why it failed, or ``""``. Raises Stopped."""
+    place = folder / CELLS / cell.id
+    try:
+        if RunFolder(place).exists():
+            resume(place, on_event=on_event, report=False)
+        else:
+            run_job(cell.job, out=place, on_event=on_event, report=False)
+    except Stopped as error:
+        raise Stopped(f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}") from error
+    except KeyboardInterrupt as error:
+        raise Stopped(f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}") from error
+    except FedkgError as error:
+        return str(error)
+    except (RuntimeError, ValueError, ArithmeticError, MemoryError, OSError) as error:  # of one combination's numbers or memory
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+class _Relay:
+    """A run's events as those of a part of the whole; what every run would say again is said once."""
+
+    def __init__(self, on_event: Listener, trainings: int) -> None:
+        self.on_event, self.trainings, self.before = on_event, trainings, 0
+        self._said: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        match event.kind:
+            case "arm" | "round" | "arm_done":
+                self.on_event(replace(event, arm_number=self.before + event.arm_number, arms=self.trainings))
+            case "note" if event.message not in self._said:
+                self._said.add(event.message)
+                self.on_event(event)
+            case _:
+                pass
+
+
+def _spent(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
+    """The lines of `privacy.csv` of all runs that are done, with trainings that no other run has."""
+    done = (cell.id for cell in cells if (folder / cell.id / RESULTS).is_file())
+    return [row | {"arm": f"{name}/{row['arm']}"} for name in done for row in RunFolder(folder / name).rows("privacy.csv")]
+
+
+def _finish(place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], on_event: Listener) -> Sweep:
+    results = gathered(place.path / CELLS, cells)
+    target = cells[0].job.evaluation.target_of(results[0]["measure"] if results else "f1")
+    said = [*sentences(results, target), *told(results), *alone(results), *kept_private(_spent(place.path / CELLS, cells))]
+    first = next((cell for cell in cells if cell.id not in failed), None)
+    rules = {} if first is None else RunFolder(place.path / CELLS / first.id).read_json(RESULTS)["rules"]
+    place.write_json(
+        RESULTS,
+        {
+            "title": cells[0].job.title,
+            "target": None if math.isnan(target) else target,
+            "sentences": said,
+            "rows": results,
+            "rules": rules,
+            "failed": failed,
+        },
+    )
+    place.write_text(TABLE, table_text(results))
+    report, notes = None, tuple(f"{name} failed: {why}" for name, why in failed.items())
+    try:
+        from fedkg.report import write_report
+
+        report = write_report(place.path)
+    except MissingExtra as error:
+        notes = (*notes, str(error))
+    on_event(Event(kind="finished", message=str(report or place.path)))
+    return Sweep(folder=place.path, results=results, sentences=tuple(said), report=report, failed=failed, notes=notes)
+
+
+def _entry(cell: Cell) -> dict[str, Any]:
+    return {"id": cell.id, "setting": dict(cell.setting), "seed": cell.seed, "job": cell.job.model_dump(mode="json")}
+
+
+def _axes(axes: Sequence[Axis]) -> dict[str, list[str]]:
+    return {axis.field: list(axis.values) for axis in axes}
+
+
+def _make(folder: Path) -> None:
+    try:
+        (folder / CELLS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}", received=error.strerror or str(error)) from error
+
+
+def _refuse_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:
+    """A sweep keeps its plan. Raises UsageError when another one was begun in the folder."""
+    begun = {cell.id: cell.job.model_dump(mode="json") for cell in read_plan(folder.path)}
+    now = {cell.id: cell.job.model_dump(mode="json") for cell in cells}
+    changed = differences(begun, now)
+    if changed:
+        raise UsageError(
+            f"{folder.path} holds another sweep\n  " + "\n  ".join(changed), help="undo the change, or start a new one with another --out"
+        )

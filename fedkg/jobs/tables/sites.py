@@ -1,0 +1,80 @@
+"""Every site by itself at the end of a training: its own test rows, judged by the model it uses.
+
+Letters: N test rows, K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedkg.data.partition import apportion
+from fedkg.jobs.arms import Arm
+from fedkg.jobs.tables.judge import RowTally
+from fedkg.jobs.tables.prepare import SITE, Prepared, Scenario, labels_of
+from fedkg.jobs.training import Held, judged
+from fedkg.models import Model, Params
+
+Index = NDArray[np.int64]
+
+
+def owners(prepared: Prepared, arm: Arm, scene: Scenario) -> Index:
+    """Which site each test row is judged for, [N]; -1 for none.
+
+    Rows that come from a site's own table, or name their site where rows are split by that column, are that site's. Where rows were dealt
+    out, the test rows are dealt out as the training rows were: of each class in proportion to how many of it each site trains on.
+    """
+    sites, frame = list(scene.frames), prepared.test
+    header = SITE if SITE in frame.columns else arm.job.data.site_column if arm.job.data.split == "column" else ""
+    if header:
+        place = {site: i for i, site in enumerate(sites)}
+        return np.array([place.get(text, -1) for text in frame.texts(header)], dtype=np.int64)
+    label = prepared.job.data.label
+    labels, own = labels_of(frame, label), [labels_of(part, label) for part in scene.frames.values()]
+    stream = np.random.Generator(np.random.PCG64([arm.seed, 4]))
+    found = np.full(frame.rows, -1, dtype=np.int64)
+    for value in np.unique(labels):
+        rows = stream.permutation(np.flatnonzero(labels == value))
+        shares = np.array([np.count_nonzero(part == value) for part in own], dtype=np.float64)
+        if shares.sum():
+            found[rows] = np.repeat(np.arange(len(sites)), apportion(shares, len(rows)))
+    return found
+
+
+def site_rows(
+    arm: Arm, prepared: Prepared, scene: Scenario, model: Model, models: Sequence[Params], held: Held, tally: RowTally
+) -> list[dict[str, Any]]:
+    """The lines of `sites.csv` for an arm. `Any`: texts and numbers.
+
+    Args:
+        models: the one that all sites use, or one of each. tally: what the rules said of all test rows under each of them.
+    """
+    owner = owners(prepared, arm, scene)
+    rows = []
+    for k, (site, frame) in enumerate(scene.frames.items()):
+        which = min(k, len(models) - 1)
+        mine = np.flatnonzero(owner == k)
+        index = torch.from_numpy(mine)
+        own = replace(held, test_x=held.test_x[index], test_y=held.test_y[index])
+        figures = judged(arm.job, model, [models[which]], own) if len(mine) else {}
+        positives = int((own.test_y > 0.5).sum())
+        applied = int(tally.applied[which, mine].sum())
+        if not positives:  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
+            figures = {name: value for name, value in figures.items() if name not in ("f1", "recall", "precision")}
+        rows.append(
+            {
+                "arm": arm.id,
+                "client": site,
+                "samples": frame.rows,
+                "test_rows": len(mine),
+                "positives": positives,
+                **{name: value for name, value in figures.items() if name != "threshold"},
+                "violation": float(tally.violated[which, mine].sum()) / applied if applied else None,
+            }
+        )
+    return rows

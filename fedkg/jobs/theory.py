@@ -1,0 +1,152 @@
+"""What theory says of every training of a run, from what was measured in it: `theory.json`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from fedkg.errors import JobError
+from fedkg.federated.temporal.conjunction import is_convex
+from fedkg.federated.theory import benefit, bound, rate_fit, violation_fit
+from fedkg.jobs.arms import Arm, algorithm_of, title_of
+from fedkg.jobs.measure import Measure
+from fedkg.pack import Pack
+from fedkg.zones import ZONES, zone
+
+BOOTSTRAP = 1000
+"""Draws of rounds for the intervals of R^2."""
+
+Line = Mapping[str, str]
+Json = dict[str, Any]
+"""`Any`: JSON."""
+
+
+def theory_of(
+    pack: Pack, measure: Measure, arms: Sequence[Arm], rounds: Sequence[Line], sights: Sequence[Line], constants: Sequence[Line]
+) -> Json:
+    """Per training the bound, the constants behind it, fits and zones; and of every property that is mined whether it is convex."""
+    found = []
+    for arm in arms:
+        own, seen = _of(rounds, arm), _of(sights, arm)
+        at_end = next(iter(_of(constants, arm)), {})
+        found.append(
+            {
+                "id": arm.id,
+                "algorithm": arm.algorithm,
+                "title": title_of(arm),
+                "seed": arm.seed,
+                "setting": dict(arm.setting),
+                "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+                "zones": _zones(own),
+                "violation_fit": _violation_fit(own, measure),
+                "constants": {key: _number(value) for key, value in at_end.items() if key not in ("arm", "note")},
+                "note": at_end.get("note", ""),
+                **(_of_sights(arm, own, seen, at_end) if seen else {}),
+            }
+        )
+    return {"trainings": found, "properties": properties(pack)}
+
+
+def properties(pack: Pack) -> list[Json]:
+    """Every property of `infer ... find`, and whether the traces that satisfy it are a convex set, so that the distance to it is convex."""
+    return [{"name": one.name, "convex": is_convex(pack.conditions[one.condition].skeleton)} for one in pack.manifest.inferences]
+
+
+def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line) -> Json:
+    """The bound and what it is made of. F* is not known: the least objective seen stands for it, so that the gap is a lower bound."""
+    training = arm.job.training
+    objective, gradient2 = _column(seen, "objective"), _column(seen, "gradient2")
+    d2, smooth = _column(seen, "heterogeneity"), max(_column(seen, "smoothness"), default=0.0)
+    steepest = [_number(line["steepest"]) or 0.0 for line in seen if line["valid"] == "1"]
+    l_c = max(steepest or _column(seen, "steepest"))
+    worst, mean = _column(rounds, "rho_worst"), _column(rounds, "rho_mean")
+    gamma = _fold(statistics.fmean, _column(seen, "gamma"))
+    terms = None
+    if smooth > 0:
+        terms = bound(
+            gap=objective[0] - min(objective),
+            rate=training.learning_rate,
+            rounds=training.rounds,
+            smoothness=smooth,
+            local_steps=int(at_end["local_steps"]),
+            variance=max(_column(seen, "variance")),
+            clients=int(at_end["clients"]),
+            heterogeneity=math.sqrt(max(d2)),
+            rho=max(worst, default=0.0),
+            gradient_bound=l_c,
+        )
+    helps = None
+    if gamma is not None and l_c > 0 and mean:
+        helps = benefit(
+            gamma=gamma,
+            heterogeneity=math.sqrt(statistics.fmean(d2)),
+            gradient_bound=l_c,
+            rho=_fold(statistics.fmean, mean) or 0.0,
+            rounds=training.rounds,
+        )
+    return {
+        "bound": None if terms is None else asdict(terms) | {"total": terms.total},
+        "benefit": None if helps is None else _finite(asdict(helps)),
+        "gap": objective[0] - min(objective),
+        "gradient2_least": min(gradient2),
+        "heterogeneity": {"mean": statistics.fmean(d2), "max": max(d2)},
+        "gamma": gamma,
+        "variance": {"mean": statistics.fmean(_column(seen, "variance")), "max": max(_column(seen, "variance"))},
+        "smoothness": smooth,
+        "gradient_bound": {"value": l_c, "valid_iterates": len(steepest) if any(line["valid"] for line in seen) else None},
+        "rho": {"max": max(worst, default=None), "mean": _fold(statistics.fmean, mean)},
+        "rate_fit": _rate_fit(arm, seen, worst),
+    }
+
+
+def _rate_fit(arm: Arm, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:
+    """Of ``|grad F|^2``; by rules alone there is a constant term."""
+    rho = statistics.fmean(worst) if worst and algorithm_of(arm.job).weighting == "scfa" else 0.0
+    places = [int(line["round"]) for line in seen]
+    try:
+        return asdict(rate_fit(_column(seen, "gradient2"), rounds=places, rho=rho, bootstrap=BOOTSTRAP))
+    except JobError:
+        return None
+
+
+def _violation_fit(rounds: Sequence[Line], measure: Measure) -> Json | None:
+    """Proposition 4 over the rounds; only where more of the measure is better, and the rates differ."""
+    known = [line for line in rounds if line.get(measure.name) and line["rho_worst"]]
+    if not measure.higher:
+        return None
+    try:
+        fit = violation_fit(
+            [float(line[measure.name]) for line in known], [float(line["rho_worst"]) for line in known], bootstrap=BOOTSTRAP
+        )
+    except JobError:
+        return None
+    return asdict(fit)
+
+
+def _zones(rounds: Sequence[Line]) -> dict[str, int]:
+    counts = Counter(zone(float(line["rho_worst"])) for line in rounds if line["rho_worst"])
+    return {name: counts[name] for name, *_ in ZONES}
+
+
+def _of(lines: Sequence[Line], arm: Arm) -> list[Line]:
+    return [line for line in lines if line["arm"] == arm.id]
+
+
+def _column(lines: Sequence[Line], field: str) -> list[float]:
+    return [float(line[field]) for line in lines if line[field]]
+
+
+def _fold(fold: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:
+    return fold(values) if values else None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _finite(document: Json) -> Json:
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in document.items()}

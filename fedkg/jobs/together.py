@@ -1,0 +1,63 @@
+"""A job that several processes train together (`torchrun`): rank 0 has the run folder, the others do as it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fedkg.federated.executors import Ranks
+from fedkg.federated.train import intra_op_threads
+from fedkg.jobs.arms import Arm, planned
+from fedkg.jobs.file.reading import job_of
+from fedkg.jobs.file.schema import Job
+from fedkg.jobs.ground import Ground
+from fedkg.jobs.grounds import ground_of
+from fedkg.jobs.training import rounds_of
+from fedkg.pack import pack_bytes, read_pack
+
+END, JOB, ARM = "end", "job", "arm"
+"""What rank 0 may say: all is over; a job and its pack; the next arm of it."""
+
+
+def say_job(ranks: Ranks | None, job: Job, ground: Ground) -> None:
+    """Tell the other ranks what is trained; with a pack and files that are the same for all."""
+    if ranks is not None:
+        ranks.first((JOB, job.model_dump(mode="json"), pack_bytes(ground.pack)))
+
+
+def say_arm(ranks: Ranks | None, arm: Arm) -> None:
+    """Tell the other ranks which arm is next."""
+    if ranks is not None:
+        ranks.first((ARM, arm.id))
+
+
+def say_end(ranks: Ranks | None) -> None:
+    """Tell the other ranks that all is over."""
+    if ranks is not None:
+        ranks.first((END,))
+
+
+def follow(ranks: Ranks) -> None:
+    """Train what rank 0 says until it says that all is over; what a rank but the first one does.
+
+    Raises:
+        JobError: when rank 0 or another one is gone or met an error; as for rank 0, when something is wrong here.
+    """
+    arms: dict[str, Arm] = {}
+    ground: Ground | None = None
+    while True:
+        told: tuple[Any, ...] = ranks.first(())
+        match told:
+            case ("job", document, body):
+                job = job_of(document, name="the job of rank 0", base=Path())
+                ground = ground_of(job, read_pack(body, name="the pack of rank 0"))
+                arms = {arm.id: arm for arm in planned(job)}
+                ground.prepare(list(arms.values()))
+            case ("arm", name):
+                assert ground is not None
+                arm = arms[name]
+                with intra_op_threads(arm.job.training.threads or 1):
+                    for _ in rounds_of(arm, ground.course(arm), None, None, ranks=ranks):
+                        pass
+            case _:
+                return

@@ -1,0 +1,103 @@
+"""A job by worker processes, and one whose sites remember more than memory may hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from run_figures import figures
+
+from fedkg.errors import JobError, Stopped
+from fedkg.federated.rows import StoredRows
+from fedkg.jobs import Event, checkpoint, resume, run_job
+from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.folder import ARMS, EXECUTOR, RunFolder
+
+pytestmark = pytest.mark.usefixtures("no_report")
+
+
+def of(fields: dict[str, Any], algorithms: list[str], **training: object) -> dict[str, Any]:
+    changed = {**fields, "compare": {"algorithm": algorithms}, "training": {**fields["training"], **training}}
+    return {name: value for name, value in changed.items() if name != "corrupt"}
+
+
+@pytest.mark.slow
+def test_a_job_by_processes_is_the_stacked_one(job_fields, tmp_path):
+    fields = of(job_fields, ["scfa", "fedrep", "scaffold"], penalty=0.1, chunk=1)
+    algorithms = ["scfa", "fedrep", "scaffold"]
+    by = [run_job(of(fields, algorithms, executor=name, workers=2), out=tmp_path / name) for name in ("stacked", "processes")]
+    one, other = (figures(run.folder) for run in by)
+    said = [row.pop("notes") for row in one["rounds"]], [row.pop("notes") for row in other["rounds"]]
+    assert EXECUTOR + "2 processes, as the job says, with stacks of 1" in said[1][0]
+    assert one["rounds"] == other["rounds"]
+    assert one["clients"] == other["clients"]
+    assert one["rules"] == other["rules"]
+
+
+def test_what_memory_has_no_room_for_is_part_of_the_run_and_resumed_to_the_bit(job_fields, tmp_path):
+    """Three sites with a model of 0.5 MB each of their own, one MiB of room, checkpoints every other round, stopped in the third."""
+    fields = {**of(job_fields, ["ditto"], checkpoint_every=2, rounds=4, executor="stacked"), "model": {"hidden": [1024, 128]}}
+    memory = figures(run_job(fields, out=tmp_path / "memory").folder)
+    small = of(fields, ["ditto"], client_memory=1)
+
+    def stop(event: Event) -> None:
+        if event.kind == "round" and event.round == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped):
+        run_job(small, out=tmp_path / "files", on_event=stop)
+    state = load_state(RunFolder(tmp_path / "files"), "ditto-s0")
+    assert state is not None
+    assert state.round == 2
+    stored = [name for name, rows in state.clients.items() if isinstance(rows, StoredRows)]
+    assert stored == ["own/layers.1.weight"]
+    assert (checkpoint.rows_folder(RunFolder(tmp_path / "files"), "ditto-s0") / "own--layers.1.weight" / "0.rows").is_file()
+    files = figures(resume(tmp_path / "files").folder)
+    assert (files["rounds"], files["clients"], files["rules"]) == (memory["rounds"], memory["clients"], memory["rules"])
+    assert math.isfinite(float(files["rounds"][-1]["train_loss"]))
+
+
+def test_a_site_trains_at_a_pace_of_its_own(job_fields, tmp_path):
+    fields = of(job_fields, ["fedavg"], executor="stacked")
+    common = figures(run_job(fields, out=tmp_path / "common").folder)
+    linz = {**fields["sites"]["linz"], "local_epochs": 3, "batch": 16, "learning_rate": 0.02}
+    one, other = (
+        figures(
+            run_job(
+                {**of(fields, ["fedavg"], executor=executor), "sites": {**fields["sites"], "linz": linz}}, out=tmp_path / executor
+            ).folder
+        )
+        for executor in ("stacked", "sequential")
+    )
+    for mine, theirs in zip(one["rounds"], other["rounds"], strict=True):
+        assert float(mine["loss"]) == pytest.approx(float(theirs["loss"]), rel=1e-4)
+    assert float(one["rounds"][-1]["loss"]) != pytest.approx(float(common["rounds"][-1]["loss"]), rel=1e-3)
+
+
+def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp_path):
+    """What was chosen for one client with all rows suits no federation, nor stacks of one where the arm asks for others."""
+    fields = of(job_fields, ["centralised", "fedavg", "fedprox"], executor="stacked")
+    fields["compare"]["training.chunk"] = [1, 2]
+    folder = RunFolder(run_job(fields, out=tmp_path / "run").folder)
+    states = {record["id"]: load_state(folder, record["id"]) for record in folder.read_json(ARMS)}
+    chunks = {name: state.choice.chunk for name, state in states.items() if state is not None and state.choice is not None}
+    assert chunks == {
+        f"chunk{chunk}-{name}-s0": 1 if name == "centralised" else chunk for name in fields["compare"]["algorithm"] for chunk in (1, 2)
+    }
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "training", "said"),
+    [
+        ("centralised", {}, "no site trains"),
+        ("pcfedavg", {}, "PC-FedAvg sets the steps of all"),
+        ("fedavg", {"local_steps": 4}, "some have `local_epochs` of their own"),
+    ],
+)
+def test_a_pace_that_cannot_be_kept_is_refused_before_anything_is_loaded(job_fields, tmp_path, algorithm, training, said):
+    fields = of(job_fields, [algorithm], **training)
+    fields["sites"] = {**fields["sites"], "wien": {"machines": ["M4"], "local_epochs": 2}}
+    with pytest.raises(JobError, match=said):
+        run_job(fields, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

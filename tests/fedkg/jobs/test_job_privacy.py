@@ -1,0 +1,252 @@
+"""Privacy in job files: what is protected, told and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fedkg.data.ai4i import generate
+from fedkg.errors import JobError
+from fedkg.federated.clipped import ClippedGradient
+from fedkg.jobs import Event, resume, run_job
+from fedkg.jobs.arms import arms_of
+from fedkg.jobs.file.algorithm import Algorithm
+from fedkg.jobs.file.privacy import Privacy
+from fedkg.jobs.file.reading import job_of
+from fedkg.jobs.file.uncovered import taken_as_known
+from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.grounds import ground_of
+from fedkg.jobs.rules import load_rules
+from fedkg.jobs.sources import Tables
+from fedkg.jobs.sweep.grid import axis_of
+from fedkg.jobs.sweep.sweep import run_sweep
+from fedkg.jobs.tables.prepare import ROW, prepare
+from fedkg.report.privacy import privacy_table
+
+EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
+CLIENT = {"unit": "client", "noise": 2.0, "delta": 1e-2}
+
+
+@pytest.fixture
+def fields(job_fields: dict[str, Any]) -> dict[str, Any]:
+    training = {**job_fields["training"], "executor": "stacked", "local_epochs": 1}
+    return {**job_fields, "compare": {}, "corrupt": None, "algorithm": "scfa", "training": training}
+
+
+def rows(folder: Path, name: str = "privacy.csv") -> list[dict[str, str]]:
+    return RunFolder(folder).rows(name)
+
+
+@pytest.mark.usefixtures("no_report")
+@pytest.mark.parametrize("privacy", [EXAMPLE, CLIENT], ids=["example", "client"])
+def test_a_run_tells_what_it_spent(fields, tmp_path, privacy):
+    run = run_job({**fields, "privacy": privacy}, out=tmp_path / "run")
+    spent = rows(run.folder)
+    assert [row["unit"] for row in spent] == (["a client"] if privacy is CLIENT else [row["unit"] for row in spent])
+    assert all(row["what"] == "training" and float(row["noise"]) == 2.0 and float(row["epsilon"]) > 0 for row in spent)
+    assert {row["train_loss"] for row in rows(run.folder, "rounds.csv")} == {""}
+    said = [sentence for sentence in run.sentences if "is protected" in sentence]
+    assert len(said) == 1
+    assert f"epsilon {max(float(row['epsilon']) for row in spent):.3g}" in said[0]
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_spent_budget_ends_the_run_and_it_is_a_finished_one(fields, tmp_path):
+    whole = run_job({**fields, "privacy": EXAMPLE}, out=tmp_path / "whole")
+    most = max(float(row["epsilon"]) for row in rows(whole.folder))
+    events: list[Event] = []
+    job = {**fields, "privacy": {**EXAMPLE, "epsilon": 0.9 * most}, "evaluation": {**fields["evaluation"], "every": 3}}
+    run = run_job(job, out=tmp_path / "run", on_event=events.append)
+    done = rows(run.folder, "rounds.csv")
+    assert 0 < len(done) < 3
+    assert done[-1]["f1"]  # the last round is judged whenever it comes
+    assert "one more would exceed the budget" in done[-1]["notes"]
+    assert any("one more would exceed the budget" in event.message for event in events if event.kind == "note")
+    assert [entry["rounds"] for entry in json.loads((run.folder / "arms.json").read_text())] == [len(done)]
+    assert max(float(row["epsilon"]) for row in rows(run.folder)) <= 0.9 * most
+    assert resume(run.folder).sentences == run.sentences
+    assert len(rows(run.folder, "rounds.csv")) == len(done)
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_protected_run_resumes_to_the_bit(fields, tmp_path):
+    job = {**fields, "privacy": {**EXAMPLE, "epsilon": 50.0}}
+    whole = run_job(job, out=tmp_path / "whole")
+
+    def interrupt(event: Event) -> None:
+        if event.kind == "round" and event.round == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(BaseException, match="resume"):
+        run_job(job, out=tmp_path / "run", on_event=interrupt)
+    again = resume(tmp_path / "run")
+    assert rows(again.folder) == rows(whole.folder)
+    assert [row["f1"] for row in rows(again.folder, "rounds.csv")] == [row["f1"] for row in rows(whole.folder, "rounds.csv")]
+
+
+def test_an_epsilon_finds_its_noise_and_can_be_compared(fields):
+    job = job_of(
+        {**fields, "privacy": EXAMPLE | {"epsilon": 3.0, "noise": None}, "compare": {"privacy.epsilon": [2, 8]}}, name="j", base=Path()
+    )
+    ground = ground_of(job, load_rules(job)[0])
+    arms = arms_of(job)
+    ground.prepare(arms)
+    noises = []
+    for arm in arms:
+        algorithm = ground.course(arm).algorithm
+        assert isinstance(algorithm.differentiation, ClippedGradient)
+        noises.append(algorithm.differentiation.noise)
+    assert noises[0] > noises[1] > 0
+
+
+def test_inputs_are_standardised_by_the_servers_rows(fields):
+    found = []
+    for privacy in (None, EXAMPLE):
+        job = job_of({**fields, "privacy": privacy}, name="j", base=Path())
+        ground = ground_of(job, load_rules(job)[0])
+        ground.prepare(arms_of(job))
+        found.append(ground.prepared)  # type: ignore[attr-defined]
+    plain, private = found
+    server = private.features.matrix(private.server)
+    numbers = len(private.features.numeric)
+    assert private.scaling.mean[:numbers] == pytest.approx(server[:, :numbers].mean(0))
+    assert plain.scaling.mean[:numbers] != pytest.approx(private.scaling.mean[:numbers])
+
+
+def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypatch):
+    """A text that a single row of a site has must not show in the model's inputs."""
+    job = job_of(fields, name="j", base=Path())
+    pack = load_rules(job)[0]
+    [train] = prepare(job, pack).train.values()
+    row, whole = int(train.numbers(ROW)[0]) - 1, generate(job.data.rows, job.data.seed)
+    texts = [*whole.texts("Type")]
+    texts[row] = "a single one"
+    tables = Tables(whole=whole.with_texts("Type", texts))
+    monkeypatch.setattr("fedkg.jobs.tables.prepare.read_tables", lambda job, contract: tables)
+    plain, private = (prepare(job.model_copy(update={"privacy": privacy}), pack).features.names for privacy in (None, Privacy(**EXAMPLE)))
+    assert set(plain) - set(private) == {"Type=a single one"}
+
+
+@pytest.mark.usefixtures("no_report")
+def test_sites_alone_send_nothing_and_are_trained_as_they_are(fields, tmp_path):
+    job = {
+        **fields,
+        "compare": {"algorithm": ["fedavg", "local_only"]},
+        "privacy": EXAMPLE,
+        "training": {**fields["training"], "rounds": 1},
+    }
+    run = run_job(job, out=tmp_path / "run")
+    assert {row["arm"] for row in rows(run.folder)} == {"fedavg-s0"}
+    losses = {row["arm"]: row["train_loss"] for row in rows(run.folder, "rounds.csv")}
+    assert losses["local_only-s0"]
+    assert not losses["fedavg-s0"]
+    assert not any("learnt from the same data" in sentence for sentence in run.sentences)  # one of them is protected
+
+
+@pytest.mark.usefixtures("no_report")
+def test_trainings_on_the_same_data_add_up(fields, tmp_path):
+    job = {**fields, "seeds": 2, "privacy": EXAMPLE, "training": {**fields["training"], "rounds": 1}}
+    run = run_job(job, out=tmp_path / "run")
+    worst = {arm: max(float(row["epsilon"]) for row in rows(run.folder) if row["arm"] == arm) for arm in ("scfa-s0", "scfa-s1")}
+    [said] = [sentence for sentence in run.sentences if "learnt from the same data" in sentence]
+    assert said.startswith("2 trainings")
+    assert f"epsilon {sum(worst.values()):.3g} at delta 0.002" in said
+    table = privacy_table(rows(run.folder))
+    assert table is not None
+    assert said in table["notes"]
+
+
+REFUSED = [
+    ({"algorithm": "ifca"}, EXAMPLE, "which model fits their samples best"),
+    ({"algorithm": "centralised"}, EXAMPLE, "all rows are sent"),
+    ({"algorithm": "median"}, CLIENT, "of medians, Krum and FLTrust no such bound"),
+    ({"algorithm": "fltrust"}, CLIENT, "of medians, Krum and FLTrust no such bound"),
+    ({"algorithm": "scaffold"}, CLIENT, "control variates are gradients"),
+    ({"algorithm": "pcfedavg"}, CLIENT, "no sum in which it could hide"),
+    ({"training.positive_weight": "balanced"}, EXAMPLE, "the count is not noised"),
+    ({"theory": True}, EXAMPLE, "looks at the gradients of all sites without noise"),
+    ({"training.precision": "bfloat16"}, EXAMPLE, "each sample is clipped on its own"),
+]
+
+
+@pytest.mark.parametrize(("changes", "privacy", "words"), REFUSED)
+def test_what_cannot_be_covered_is_refused_before_anything_is_loaded(fields, changes, privacy, words):
+    job = {**fields, "privacy": privacy, "training": {**fields["training"], "participation": 1.0}}
+    for name, value in changes.items():
+        section, _, field = name.partition(".")
+        job[section] = {**job[section], field: value} if field else value
+    with pytest.raises(JobError, match=words):
+        arms_of(job_of(job, name="j", base=Path()))
+
+
+@pytest.mark.parametrize(
+    ("privacy", "words"),
+    [
+        ({"unit": "example"}, "give `epsilon`, `noise` or both"),
+        ({"unit": "row", "noise": 1}, "unit"),
+        ({"unit": "example", "noise": 1, "delta": 1}, "delta"),
+        ({"unit": "example", "noise": 0}, "noise"),
+        ({"noise": 1}, "unit"),
+        ({"unit": "client", "noise": 1, "accountant": "gdp"}, "accountant"),
+    ],
+)
+def test_a_section_that_promises_nothing_is_refused(fields, privacy, words):
+    with pytest.raises(JobError, match=words):
+        job_of({**fields, "privacy": privacy}, name="j", base=Path())
+
+
+def test_half_the_bytes_and_mixed_precision_are_settings_of_a_job(fields, tmp_path, no_report):
+    training = {**fields["training"], "wire": "bfloat16", "precision": "bfloat16", "rounds": 1}
+    plain, half = (
+        run_job({**fields, "training": own}, out=tmp_path / name) for name, own in (("a", {**training, "wire": None}), ("b", training))
+    )
+    up = [int(rows(run.folder, "rounds.csv")[0]["bytes_up"]) - 24 for run in (plain, half)]
+    assert up[1] == up[0] // 2
+
+
+def test_the_report_has_a_section(fields, tmp_path):
+    run = run_job({**fields, "privacy": EXAMPLE | {"epsilon": 40.0}, "training": {**fields["training"], "rounds": 1}}, out=tmp_path / "run")
+    assert run.report is not None
+    text = run.report.read_text(encoding="utf-8")
+    assert 'id="privacy"' in text
+    assert "Covered: everything that a site sends" in text
+    table = privacy_table(rows(run.folder))
+    assert table is not None
+    assert table["rows"][0]["budget"] == "40"
+    assert "noised sums" in table["rows"][0]["mechanism"]
+    assert privacy_table(()) is None
+
+
+def test_a_job_with_privacy_is_written_and_read_again(fields):
+    job = job_of({**fields, "privacy": EXAMPLE}, name="j", base=Path())
+    assert job_of(yaml.safe_load(yaml.safe_dump(job.model_dump(mode="json"))), name="j", base=Path()).privacy == job.privacy
+
+
+@pytest.mark.usefixtures("no_report")
+def test_the_cells_of_a_grid_add_up(fields, tmp_path):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump({**fields, "privacy": EXAMPLE, "training": {**fields["training"], "rounds": 1}}))
+    sweep = run_sweep(tmp_path / "job.yaml", [axis_of("training.learning_rate=0.1,0.2")], None, out=tmp_path / "sweep")
+    costs = [max(float(row["epsilon"]) for row in rows(folder)) for folder in sorted((tmp_path / "sweep" / "cells").iterdir())]
+    [said] = [sentence for sentence in sweep.sentences if "learnt from the same data" in sentence]
+    assert said.startswith("2 trainings")
+    assert f"epsilon {sum(costs):.3g} at" in said
+
+
+@pytest.mark.parametrize(
+    ("window", "privacy", "often"),
+    [
+        ({"history": 12, "horizon": 3}, EXAMPLE, "up to 15 of them"),
+        ({"history": 12, "horizon": 3, "stride": 4}, EXAMPLE, "up to 4 of them"),
+        ({"history": 4, "horizon": 2, "stride": 6}, EXAMPLE, ""),
+        ({"history": 12, "horizon": 3}, CLIENT, ""),
+    ],
+)
+def test_a_step_of_a_series_is_in_several_windows(window, privacy, often):
+    job = job_of({"data": {"set": "traffic", "window": window}, "privacy": privacy}, name="j", base=Path())
+    said = taken_as_known(job, Algorithm(preset="fedavg"))
+    assert [sentence for sentence in said if "standardised" in sentence]
+    assert [often in sentence for sentence in said if "one window" in sentence] == ([True] if often else [])

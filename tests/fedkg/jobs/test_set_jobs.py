@@ -1,0 +1,348 @@
+"""Jobs on data sets by name and on tables by contract: classes, yes-or-no, numbers; splits; models; knowledge injected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from fedkg.errors import JobError
+from fedkg.jobs import read_job, run_job
+from fedkg.jobs.arms import arms_of
+from fedkg.jobs.built import built, head_of
+from fedkg.jobs.file.model import Model
+from fedkg.jobs.file.schema import Job
+from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.grounds import ground_of
+from fedkg.jobs.rules import load_rules
+from fedkg.models import MLP, Params
+
+RULES = """
+signal heat in degC span 0 .. 100
+signal flow span 0 .. 10
+label  grade classes A, B, C
+signal kind is category column "kind"
+rule cold_is_a require if heat < 20 degC then grade is A
+rule heat_is_real require heat >= 0 degC
+range knowledge by_heat of grade
+  when heat > 70 degC allow B, C
+  otherwise allow any
+predict knowledge by_flow of grade
+  when flow > 5 and heat > 70 degC predict C
+  otherwise predict B
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_report(no_report: None) -> None:
+    """Reports have tests of their own."""
+
+
+def fields(**changes: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "name": "small",
+        "sites": ["north", "south", "west"],
+        "data": {"set": "mnist", "size": 120, "min_samples": 5},
+        "model": {"kind": "softmax"},
+        "training": {"rounds": 2, "participation": 1.0, "learning_rate": 0.1, "batch": 16, "executor": "stacked"},
+        "evaluation": {"local_baseline": False},
+    }
+    return {key: {**given[key], **value} if isinstance(given.get(key), dict) else value for key, value in changes.items()} | {
+        key: value for key, value in given.items() if key not in changes
+    }
+
+
+def grades(folder: Path, rows: int = 240) -> dict[str, Any]:
+    """A job on a table of grades that a data contract describes."""
+    stream = np.random.Generator(np.random.PCG64(3))
+    heat, flow = stream.uniform(0, 100, rows), stream.uniform(0, 10, rows)
+    letter = np.where(heat < 20, "A", np.where((heat > 70) & (flow > 5), "C", "B"))
+    lines = [f"{h:.2f},{f:.2f},{g},{s}" for h, f, g, s in zip(heat, flow, letter, np.arange(rows) % 3, strict=True)]
+    (folder / "grades.csv").write_text("\n".join(["heat,flow,grade,site", *lines]) + "\n")
+    (folder / "rules.fkg").write_text(RULES.replace('signal kind is category column "kind"\n', ""))
+    return fields(
+        rules=[str(folder / "rules.fkg")],
+        data={"set": "table", "path": str(folder / "grades.csv"), "split": "dirichlet", "alpha": 5, "min_samples": 5, "size": None},
+        model={"kind": "mlp", "hidden": [8]},
+    )
+
+
+def last(run: Any) -> dict[str, str]:
+    return RunFolder(run.folder).rows("rounds.csv")[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"),
+    [
+        ({"data": {"split": "classes", "classes_per_site": 5}}, "accuracy"),
+        ({"data": {"set": "covtype", "split": "sizes", "alpha": 5}, "model": {"kind": "tabnet", "steps": 2, "width": 8}}, "accuracy"),
+        ({"data": {"set": "secom", "split": "quantity", "shares": [3, 2, 1], "size": 150}, "model": {"kind": "mlp"}}, "f1"),
+        ({"data": {"set": "mnist", "split": "iid", "size": 90}, "model": {"kind": "lenet5"}, "training": {"rounds": 1}}, "accuracy"),
+    ],
+)
+def test_a_data_set_by_its_name_is_trained_on(changes, figure, tmp_path):
+    run = run_job(fields(**changes), out=tmp_path / "run")
+    assert run.results[0]["measure"] == figure
+    assert 0 <= float(last(run)[figure]) <= 1
+    split = json.loads((run.folder / "split.json").read_text())
+    assert sum(site["rows"] for site in split["splits"][0]["sites"].values()) + split["test"]["rows"] + split["server"]["rows"] > 80
+    assert [row["client"] for row in RunFolder(run.folder).rows("sites.csv")] == ["north", "south", "west"]
+    assert sum(int(row["test_rows"]) for row in RunFolder(run.folder).rows("sites.csv")) == split["test"]["rows"]
+
+
+def test_engines_are_sites_and_their_life_is_a_number(tmp_path):
+    data = {"set": "cmapss", "size": 4, "clients": 2, "min_samples": 1, "server": 0, "window": {"history": 8, "stride": 24}}
+    run = run_job(fields(sites={}, data=data, model={"kind": "gru", "hidden": 4, "layers": 1}), out=tmp_path / "run")
+    assert float(last(run)["rmse"]) > 1.0  # in cycles
+    assert float(last(run)["mse"]) < 20.0  # in standard deviations
+    sites = [row["client"] for row in RunFolder(run.folder).rows("sites.csv")]
+    assert sites == ["train 1", "train 2"]
+    assert "RMSE" in run.sentences[0] if run.sentences else True
+
+
+def test_a_resumed_run_ends_as_one_that_was_never_stopped(tmp_path):
+    job = grades(tmp_path)
+    whole = run_job(job, out=tmp_path / "whole")
+    part = run_job({**job, "training": {**job["training"], "rounds": 2}}, out=tmp_path / "part")
+    assert (whole.folder / "rounds.csv").read_text().count("\n") == 3
+    again = [{key: value for key, value in row.items() if key != "seconds"} for row in RunFolder(part.folder).rows("rounds.csv")]
+    first = [{key: value for key, value in row.items() if key != "seconds"} for row in RunFolder(whole.folder).rows("rounds.csv")]
+    assert again == first
+
+
+def test_rules_over_the_rows_of_a_table_weigh_teach_and_are_counted(tmp_path):
+    job = grades(tmp_path) | {"algorithm": "scfa"}
+    job["training"] = {**job["training"], "penalty": 1.0, "rounds": 3}
+    run = run_job(job, out=tmp_path / "run")
+    rules = RunFolder(run.folder).rows("rules.csv")
+    assert [row["rule"] for row in rules] == ["cold_is_a"]
+    assert int(rules[0]["applied"]) > 0
+    checks = RunFolder(run.folder).rows("checks.csv")
+    assert [(row["rule"], row["violated"]) for row in checks] == [("heat_is_real", "0")]
+    assert all(row["validity"] for row in RunFolder(run.folder).rows("clients.csv"))
+
+
+def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
+    job = grades(tmp_path)
+    job["model"] = {**job["model"], "inject": {"trust": 0.3}}
+    job = read_job_of(job)
+    ground = ground_of(job, load_rules(job)[0])
+    (arm,) = arms_of(job)
+    ground.prepare([arm])
+    course = ground.course(arm)
+    params = {name: 30 * torch.randn_like(value) for name, value in course.problem.model.init(0).items()}
+    answers = course.problem.model.apply({name: value[None] for name, value in params.items()}, course.x)[0]  # type: ignore[attr-defined]
+    heat = ground.samples.source.x[:, 0]  # type: ignore[attr-defined]
+    assert bool((answers[heat > 70][:, 0].exp() == 0).all())
+    assert bool((answers[(heat > 70) & (ground.samples.source.x[:, 1] > 5)].exp()[:, 2] >= 0.3 - 1e-6).all())  # type: ignore[attr-defined]
+
+
+def test_the_trust_is_chosen_and_said(tmp_path):
+    job = grades(tmp_path)
+    job["model"] = {**job["model"], "inject": {"trust": "cross-validation", "trusts": [0, 0.6], "folds": 2, "rounds": 1}}
+    run = run_job(job, out=tmp_path / "run")
+    assert "cross-validation chose trust 0.6" in RunFolder(run.folder).rows("rounds.csv")[0]["notes"]  # the predictions are always right
+
+
+def test_labels_of_a_site_are_turned_round(tmp_path):
+    job = read_job_of(fields(data={"split": "iid"}, corrupt={"site": "north"}))
+    ground = ground_of(job, load_rules(job)[0])
+    sound, damaged = arms_of(job)
+    ground.prepare([sound, damaged])
+    before, after = (ground.course(arm).problem.clients.y for arm in (sound, damaged))
+    assert torch.equal(after[0], 9 - before[0])
+    assert torch.equal(after[1], before[1])
+
+
+def read_job_of(document: dict[str, Any]) -> Job:
+    return Job.model_validate(document)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"data": {"set": "minst"}}, "did you mean 'mnist'"),
+        ({"data": {"set": "mnist", "rows": 5}}, "`rows` would not be looked at"),
+        ({"data": {"split": "quantity"}}, "belong together"),
+        ({"data": {"set": None, "size": None, "split": "classes"}}, "is of data sets"),
+        ({"data": {"window": {"history": 3, "gaps": "error", "longest": 2}}}, "belongs to `gaps: interpolate`"),
+        ({"data": {"clients": 3}}, "`split: sites`"),
+        ({"model": {"kind": "gru", "hidden": [3, 4]}}, "is one width"),
+        ({"model": {"kind": "softmax", "hidden": 3}}, "not of `softmax`"),
+        ({"model": {"kind": "module"}}, "belong together"),
+        ({"model": {"kind": "mlp", "private": ["a"], "shared": ["b"]}}, "the other way round"),
+        ({"model": {"kind": "mlp", "name": "gru"}}, "the same field"),
+        ({"model": {"inject": {"range": False, "predict": False}}}, "nothing to inject"),
+    ],
+)
+def test_what_does_not_fit_is_said_by_the_schema(changes, said):
+    with pytest.raises(ValidationError) as caught:
+        Job.model_validate(fields(**changes))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": {"kind": "gru"}}, ["reads windows of series"]),
+        ({"data": {"set": "covtype"}, "model": {"kind": "cnn"}}, ["reads images"]),
+        ({"algorithm": "scfa", "training": {"penalty": 1.0}}, ["(1) `weighting: scfa` takes what is known", "(2) `training.penalty`"]),
+        ({"algorithm": "fltrust", "data": {"server": 0}}, ["leaves it no rows"]),
+        ({"algorithm": "fedstl"}, ["properties are those of forecasts", "takes what is known from rules"]),
+        ({"sites": {"north": {"machines": ["M1"]}}}, ["its samples are those of data set mnist"]),
+    ],
+)
+def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes, said):
+    with pytest.raises(JobError) as caught:
+        arms_of(Job.model_validate(fields(**changes)))
+    for sentence in said:
+        assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"data": {"set": "cmapss", "size": 2}, "model": {"kind": "mlp"}, "sites": {}, "training": {"positive_weight": 3}},
+            "positive_weight",
+        ),
+        ({"data": {"set": "cmapss", "size": 2, "split": "dirichlet"}, "model": {"kind": "mlp"}}, "makes sites unlike in their classes"),
+        ({"data": {"set": "traffic", "size": 48, "split": "sites"}, "model": {"kind": "mlp"}, "sites": {}}, "is a series to be forecast"),
+        ({"data": {"set": "mnist", "split": "sites"}, "sites": {}}, "has no sites of its own"),
+        ({"data": {"set": "covtype", "split": "sites"}}, "has no site of this name"),
+    ],
+)
+def test_what_the_data_has_no_use_for_is_refused_before_training(changes, said, tmp_path):
+    with pytest.raises(JobError) as caught:
+        run_job(fields(**changes), out=tmp_path / "run")
+    assert said in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_module_beside_the_job_is_a_model(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n\n\ndef Net(width=4):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.Tanh(), nn.Linear(width, 10))\n"
+    )
+    (tmp_path / "job.yaml").write_text(
+        "name: own\nsites: 3\ndata: {set: mnist, size: 90, split: iid, min_samples: 5}\n"
+        "model: {kind: module, path: 'net.py:Net', options: {width: 3}, private: ['3.']}\n"
+        "training: {rounds: 1, participation: 1.0, executor: stacked}\nalgorithm: {private: {}}\nevaluation: {local_baseline: false}\n"
+    )
+    job = read_job(tmp_path / "job.yaml")
+    assert list(job.sites) == ["site 1", "site 2", "site 3"]
+    run = run_job(job, out=tmp_path / "run")
+    assert 0 <= float(last(run)["accuracy"]) <= 1
+    with pytest.raises(JobError, match="answers 10 numbers for a sample"):
+        built(job.model, sample=(1, 28, 28), outputs=7)
+
+
+def test_a_file_of_a_module_may_have_dataclasses(tmp_path):
+    (tmp_path / "sized.py").write_text(
+        "from __future__ import annotations\n\nfrom dataclasses import dataclass\n\nfrom torch import nn\n\n\n"
+        "@dataclass\nclass Size:\n    width: int = 3\n\n\n"
+        "def Net():\n    return nn.Sequential(nn.Linear(4, Size().width), nn.Linear(3, 2))\n"
+    )
+    model = built(Model(kind="module", path=f"{tmp_path / 'sized.py'}:Net"), sample=(4,), outputs=2)
+    assert [tuple(value.shape) for value in model.init(seed=0).values()][:2] == [(3, 4), (3,)]
+
+
+def test_no_step_that_the_test_asks_for_is_a_target_of_the_training():
+    """Windows of 8 + 4 steps, one at each step: those whose forecast reaches into the test's are for nothing."""
+    window = {"history": 8, "horizon": 4, "targets": ["volume"]}
+    job = Job.model_validate({"data": {"set": "traffic", "size": 120, "clients": 2, "min_samples": 3, "window": window}})
+    samples = ground_of(job, load_rules(job)[0]).samples
+    source = samples.source
+    for site in source.client_names:
+        mine = source.clients == site
+        train, test = (source.time[mine & np.isin(samples.use, kinds)] for kinds in ((0, 2), (1,)))
+        assert len(train)
+        assert train.max() + 3 * source.step < test.min()
+        assert np.count_nonzero(mine & (samples.use == 3)) == 3
+    assert source.test.tolist() == np.isin(samples.use, (1, 3)).tolist()
+    assert "6 windows whose forecast reaches into the test are not trained on" in source.notes
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"set": "table", "path": "t.csv", "size": 9}, "all rows of the table are read"),
+        ({"set": "no such thing at all"}, "known: .*mnist.*table"),
+    ],
+)
+def test_what_would_not_be_looked_at_is_refused(data, said):
+    with pytest.raises(ValidationError, match=said):
+        Job.model_validate({"data": data})
+
+
+def test_a_threshold_of_a_server_without_rows_is_refused():
+    job = Job.model_validate(fields(data={"set": "secom", "server": 0}, evaluation={"threshold": "server"}))
+    with pytest.raises(JobError, match="threshold is found on labelled rows of the server"):
+        arms_of(job)
+
+
+def test_tables_of_sites_are_read_as_they_are():
+    job = Job.model_validate({"rules": ["r.fkg"], "sites": {"a": {"table": "a.csv"}}, "data": {"dates": "day-first"}})
+    with pytest.raises(JobError, match=r"data\.dates: sites have tables of their own"):
+        arms_of(job)
+
+
+def test_marked_layers_are_those_that_a_site_may_keep():
+    model = MLP(inputs=3, hidden=(4,), outputs=1)
+    names: Params = model.init(0)
+    assert head_of(Model(), model) == model.parts["head"]
+    assert head_of(Model(private=("layers.0.",)), model) == ("layers.0.weight", "layers.0.bias")
+    assert head_of(Model(shared=("layers.0.",)), model) == tuple(name for name in names if not name.startswith("layers.0."))
+    with pytest.raises(JobError, match="begins so"):
+        head_of(Model(private=("layers.7.",)), model)
+
+
+def test_wrong_fields_are_named_with_their_line(tmp_path):
+    (tmp_path / "job.yaml").write_text("name: x\nsites: 3\ndata:\n  set: mnist\n  clients: many\nmodel:\n  kind: sofmax\n")
+    with pytest.raises(JobError) as caught:
+        read_job(tmp_path / "job.yaml")
+    told = str(caught.value).splitlines()
+    assert any("`data.clients`" in line and line.endswith("(line 5)") for line in told)
+    assert any("`model.kind`" in line and line.endswith("(line 7)") for line in told)
+    with pytest.raises(JobError) as caught:
+        read_job(tmp_path / "job.yaml", ["data.clients=some", "model.kind=mlp"])
+    assert str(caught.value).endswith("(line 3)")  # what the command line says stands on no line of its own
+
+
+def test_rules_without_knowledge_have_nothing_to_inject(tmp_path):
+    job = grades(tmp_path)
+    (tmp_path / "rules.fkg").write_text(
+        "signal heat in degC span 0 .. 100\nsignal flow span 0 .. 10\nlabel grade classes A, B, C\n"
+        "rule a require if heat < 20 degC then grade is A\n"
+    )
+    job["model"] = {**job["model"], "inject": True}
+    job["algorithm"] = "fedavg"
+    with pytest.raises(JobError, match="no range or predict knowledge"):
+        run_job(job, out=tmp_path / "run")
+
+
+def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
+    """Knowledge alone is enough: the data contract has no column for its label."""
+    job = grades(tmp_path)
+    names = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood/Willow", "Aspen", "Douglas-fir", "Krummholz")
+    classes = ", ".join(f'"{name}"' for name in names)
+    (tmp_path / "rules.fkg").write_text(
+        'signal elevation in m column "Elevation" span 0 .. 5000\n'
+        f'label cover column "Cover_Type" classes {classes}\n'
+        'range knowledge high of cover when elevation > 0 m allow "Aspen" otherwise allow any\n'
+    )
+    job |= {"data": {"set": "covtype", "size": 200, "split": "iid", "min_samples": 5}, "algorithm": "fedavg"}
+    job["model"] = {"kind": "softmax", "inject": {}}
+    job = read_job_of(job)
+    ground = ground_of(job, load_rules(job)[0])
+    (arm,) = arms_of(job)
+    ground.prepare([arm])
+    course = ground.course(arm)
+    params = {name: value[None] for name, value in course.problem.model.init(0).items()}
+    answers = course.problem.model.apply(params, course.x)[0]  # type: ignore[attr-defined]
+    assert set(answers.argmax(-1).tolist()) == {names.index("Aspen")}
