@@ -151,7 +151,8 @@ def main() -> None:
         f"{OUTPUTS} outputs, batch {options.batch}, {options.repeats} repeats, one thread; torch {torch.__version__}, {platform.machine()}"
     )
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    results, finishes = [], True
+    results: list[dict[str, object]] = []
+    finishes, kept = True, True
     for count in SIZES:
         rows, ends = family(count)
         rules = module(rows, ends)
@@ -178,7 +179,7 @@ def main() -> None:
             f"  {count:5d} rules  fedkg    {own:7.2%} broken, by {worst:8.1e} at most; {ours:9.2f} ms, {min(times):.1f} .. {max(times):.1f}"
         )
         claim: dict[str, object] = {
-            "claim": f"{count} linear rules x batch {options.batch}",
+            "claim": f"{count} linear rules x batch {options.batch}, ms",
             "ours": round(ours, 3),
             "peer_name": "PiShield",
         }
@@ -187,14 +188,17 @@ def main() -> None:
                 f"               PiShield  does not finish within {options.patience:g} s and {MEMORY >> 30} GiB, or a smaller set did not"
             )
             claim |= {"peer": None, "ratio": None, "reason": f"PiShield does not finish; {own:.2%} of ours break a rule"}
-            claim |= {"target": 1.0, "holds": own == 0}
+            claim |= {"target": None}
         else:
             share, far = broken(rows, ends, theirs[0])
             median = statistics.median(others)
             print(f"               PiShield {share:7.2%} broken, by {far:8.1e} at most; {median:9.2f} ms")
             ratio = statistics.median(other / own_time for other, own_time in zip(others, times, strict=True))
             claim |= {"peer": round(median, 3), "ratio": round(ratio, 2), "target": 1.0, "holds": own == 0 and ratio >= 1}
-        results.append({**claim, "floor": round(floor, 4)})
+        results.append({**claim, "spread": f"{min(times):.1f} .. {max(times):.1f}", "floor": round(floor, 4)})
+        kept &= own == 0
+    text = f"no rule broken by more than {TOLERANCE:g} in any of {len(SIZES)} feasible sets of {SIZES[0]} to {SIZES[-1]} rules"
+    results.append({"claim": text, "ratio": None, "reason": "the share broken is printed for each", "target": 0, "holds": kept})
     print(json.dumps(results))
 
 

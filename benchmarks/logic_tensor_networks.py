@@ -150,6 +150,7 @@ def main() -> None:
                     "peer": round(statistics.median(times["LTNtorch"]), 1),
                     "peer_name": "LTNtorch",
                     "ratio": round(ratio, 1),
+                    "spread": f"{min(times[way]):.1f} .. {max(times[way]):.1f}",
                     "target": TARGETS[claim],
                     "holds": ratio >= TARGETS[claim],
                     "floor": round(statistics.median(times["read and write once"]), 3),

@@ -158,6 +158,7 @@ def main() -> None:
                     "peer": round(statistics.median(theirs) * options.clients, 3),
                     "peer_name": "the published search, with SciPy, client by client",
                     "ratio": round(ratio),
+                    "spread": f"{min(ours):.4f} .. {max(ours):.4f}",
                     "target": TARGET,
                     "holds": ratio >= TARGET,
                     "floor": round(floor, 6),

@@ -119,6 +119,7 @@ def compared(claim: str, works: dict[str, Callable[[], object]], repeats: int, t
         "peer": round(statistics.median(times[best]), 3),
         "peer_name": best,
         "ratio": round(ratio, 2),
+        "spread": f"{min(times[ours]):.1f} .. {max(times[ours]):.1f}",
         "target": target,
         "holds": ratio >= target,
         "floor": round(floor, 4),

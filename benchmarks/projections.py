@@ -67,6 +67,7 @@ def main() -> None:
                 "peer": round(statistics.median(others), 3),
                 "peer_name": peer,
                 "ratio": round(ratio, 2),
+                "spread": f"{min(mine):.2f} .. {max(mine):.2f}",
                 "target": 1.0,
                 "holds": ratio >= 1,
                 "floor": round(floor, 4),

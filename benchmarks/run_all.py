@@ -1,46 +1,181 @@
-"""Runs every benchmark in this folder and writes what they print to RESULTS.md."""
+"""Every benchmark in this folder, one after the other, and what they claim as a table in RESULTS.md.
+
+    python benchmarks/run_all.py [NAME ...] [--quick] [--limit 1800]
+
+A benchmark is a program whose last line is a JSON object, or a list of them, one for each claim: `claim`, `ours`, `peer`, `peer_name`,
+`ratio`, `target`, `holds`, `floor`, and where there are any `spread` and the `reason` for which there is no ratio. One that fails, lacks a
+peer or takes too long is named in RESULTS.md with what it said last, and the others go on. The exit code is 1 when one failed.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import platform
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+QUICK: dict[str, tuple[str, ...]] = {
+    "check_speed": ("--lines", "200", "--repeats", "1"),
+    "constraint_module": ("--rows", "120", "--batch", "64", "--repeats", "2"),
+    "federated_executors": ("--quick",),
+    "federated_growth": ("--turns", "1"),
+    "federated_peers": ("--quick", "--turns", "1"),
+    "fedstl_traffic": ("--rounds", "1", "--hours", "400", "--cell", "rnn"),
+    "keyed_rows": ("--rows", "60", "--machines", "6", "--batch", "64", "--repeats", "2"),
+    "legacy_compile": ("--entities", "200", "--queries", "60", "--repeats", "1", "--growth", "200"),
+    "linear_layer": ("--batch", "64", "--repeats", "1", "--patience", "40"),
+    "logic_tensor_networks": ("--rules", "60", "--batch", "128", "--repeats", "1"),
+    "mining": ("--clients", "20", "--repeats", "1", "--searched", "1"),
+    "personal_constraints": ("--rounds", "5", "--samples", "200"),
+    "polytope": ("--points", "32", "--repeats", "1"),
+    "private_steps": ("--turns", "2"),
+    "projections": ("--points", "64", "--repeats", "2"),
+    "scfa_overhead": ("--rows", "60", "--turns", "2"),
+    "shacl_validation": ("--nodes", "500", "--repeats", "1", "--pyshacl-nodes", "50"),
+    "sparql_compile": ("--entities", "200", "--queries", "60", "--repeats", "1"),
+    "specialise": ("--rows", "120", "--probe", "64", "--clients", "5", "--repeats", "2"),
+    "teacher": ("--traces", "200", "--repeats", "1", "--programs", "1"),
+    "temporal_robustness": ("--repeats", "1", "--rows", "60"),
+}
+"""What makes each small, to see that it runs; its figures then say nothing."""
+COLUMNS = ("claim", "ours", "peer", "ratio", "spread", "target", "holds", "floor")
+PACKAGES = (
+    "torch",
+    "numpy",
+    "numba",
+    "stlcgpp",
+    "LTNtorch",
+    "pishield",
+    "osqp",
+    "proxsuite",
+    "cvxpylayers",
+    "pyproximal",
+    "sparsemax",
+    "shacl",
+)
 
 
-def claims(output: str) -> list[dict[str, object]]:
-    """The JSON object, or list of them, in a benchmark's last line."""
-    found = json.loads(output.rstrip().splitlines()[-1])
-    return found if isinstance(found, list) else [found]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a benchmark printed, how long it took, and why there are no claims of it; "" when there are."""
+
+    name: str
+    claims: tuple[dict[str, object], ...]
+    printed: str
+    seconds: float
+    failure: str = ""
 
 
-def claim_line(claim: dict[str, object]) -> str:
-    """A claim as a line of a list: its ratio and whether it holds, or why there is no ratio."""
-    if claim["ratio"] is None:
-        return f"- {claim['claim']}: {claim.get('reason', 'not measured')}"
-    return f"- {claim['claim']}: ratio {claim['ratio']}, {'holds' if claim['holds'] else 'does not hold'}"
+def ran(script: Path, options: Sequence[str], limit: float) -> Ran:
+    """A benchmark run to its end, or stopped after `limit` seconds with all processes that it began."""
+    start = time.perf_counter()
+    work = subprocess.Popen(
+        [sys.executable, str(script), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=HERE.parent,
+        start_new_session=True,
+    )
+    try:
+        printed, failure = work.communicate(timeout=limit)[0], ""
+    except subprocess.TimeoutExpired:
+        os.killpg(work.pid, signal.SIGKILL)
+        printed, failure = work.communicate()[0], f"stopped after {limit:.0f} s"
+    seconds = time.perf_counter() - start
+    lines = printed.rstrip().splitlines()
+    if work.returncode and not failure:
+        failure = f"exit code {work.returncode}: {lines[-1] if lines else 'no output'}"
+    if failure:
+        return Ran(name=script.stem, claims=(), printed=printed, seconds=seconds, failure=failure)
+    try:
+        found = json.loads(lines[-1])
+    except (IndexError, json.JSONDecodeError):
+        return Ran(name=script.stem, claims=(), printed=printed, seconds=seconds, failure="its last line has no claims")
+    claims = tuple(found if isinstance(found, list) else [found])
+    return Ran(name=script.stem, claims=claims, printed="\n".join(lines[:-1]), seconds=seconds)
+
+
+def row(claim: dict[str, object]) -> str:
+    """A claim as a line of the table."""
+    shown = {name: claim.get(name) for name in COLUMNS}
+    shown["peer"] = " ".join(str(part) for part in (claim.get("peer"), claim.get("peer_name")) if part is not None)
+    shown["ratio"] = claim.get("reason", "not measured") if claim.get("ratio") is None else claim["ratio"]
+    shown["holds"] = "-" if claim.get("target") is None else "yes" if claim.get("holds") else "**no**"
+    return "| " + " | ".join("" if part is None else str(part).replace("|", "/").replace("\n", " ") for part in shown.values()) + " |"
+
+
+def results(done: Sequence[Ran], machine: str, *, quick: bool) -> str:
+    """The text of RESULTS.md."""
+    claims = [claim for one in done for claim in one.claims]
+    failed = [one for one in done if one.failure]
+    judged = [claim for claim in claims if claim.get("target") is not None]
+    parts = [f"# Benchmark results\n\nWritten by `make bench`. {machine}\n"]
+    if quick:
+        parts.append("**A quick run, to see that all benchmarks run: its figures say nothing.**\n")
+    held = sum(bool(claim.get("holds")) for claim in judged)
+    parts.append(f"{held} of {len(judged)} targets are met; {len(done) - len(failed)} of {len(done)} benchmarks ran to their end.\n")
+    if failed:
+        parts.append("Failed:\n\n" + "\n".join(f"- `{one.name}`: {one.failure}" for one in failed) + "\n")
+    parts.append("`ours`, `peer` and `floor` are in the units of each benchmark, printed below; a ratio above 1 says that ours is ahead.\n")
+    for one in done:
+        table = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), *map(row, one.claims)]
+        body = "\n".join(table) if one.claims else f"Failed: {one.failure}"
+        printed = "\n".join(one.printed.rstrip().splitlines()[-60:])
+        parts.append(f"## {one.name}\n\n{body}\n\n{one.seconds:.0f} s in all.\n\n```\n{printed}\n```\n")
+    return "\n".join(parts)
+
+
+def machine() -> str:
+    """The machine and the versions on it."""
+    model = platform.processor() or platform.machine()
+    listed = Path("/proc/cpuinfo")
+    if listed.exists():
+        names = [
+            line.partition(":")[2].strip() for line in listed.read_text(encoding="utf-8").splitlines() if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} not installed")
+    load = f"load before {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return f"{platform.platform()}, {model}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}, {', '.join(found)}."
 
 
 def main() -> int:
-    parts = [f"# Benchmark results\n\nWritten by `make bench` on {platform.platform()}, Python {platform.python_version()}.\n"]
-    failed = 0
-    for script in sorted(HERE.glob("*.py")):
-        if script.name == Path(__file__).name or script.name.startswith("_"):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", help="some benchmarks alone")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that they run")
+    parser.add_argument("--limit", type=float, default=1800.0, help="seconds that one of them may take")
+    parser.add_argument("--into", type=Path, default=HERE / "RESULTS.md")
+    options = parser.parse_args()
+    scripts = [script for script in sorted(HERE.glob("*.py")) if script != Path(__file__).resolve()]
+    unknown = sorted(set(options.names) - {script.stem for script in scripts})
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(script.stem for script in scripts)}")
+    here, done = machine(), []
+    for script in scripts:
+        if options.names and script.stem not in options.names:
             continue
-        print(f"== {script.name}", flush=True)
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=HERE.parent)
-        print(done.stdout + done.stderr, flush=True)
-        if done.returncode:
-            failed += 1
-            parts.append(f"## {script.stem}\n\nfailed with exit code {done.returncode}\n")
-            continue
-        held = [claim_line(claim) for claim in claims(done.stdout)]
-        table = "\n".join(done.stdout.rstrip().splitlines()[:-1])
-        parts.append(f"## {script.stem}\n\n" + "\n".join(held) + f"\n\n```\n{table}\n```\n")
-    (HERE / "RESULTS.md").write_text("\n".join(parts), encoding="utf-8")
+        print(f"== {script.stem}", flush=True)
+        one = ran(script, QUICK.get(script.stem, ()) if options.quick else (), options.limit)
+        print(one.printed, f"   {one.seconds:.0f} s{', ' + one.failure if one.failure else ''}", sep="\n", flush=True)
+        done.append(one)
+        options.into.write_text(results(done, here, quick=options.quick), encoding="utf-8")  # what is known, should this be stopped
+    failed = [one.name for one in done if one.failure]
+    print(f"{options.into}: {len(done) - len(failed)} benchmarks ran, {len(failed)} failed{': ' + ', '.join(failed) if failed else ''}")
     return 1 if failed else 0
 
 

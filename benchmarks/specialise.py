@@ -165,7 +165,7 @@ def compared(claim: str, levels: int | None, options: argparse.Namespace) -> lis
         print(f"  {what:34s} median {statistics.median(times):9.2f} ms   quartiles {low:8.2f} .. {high:8.2f}   best {min(times):8.2f}")
     mine, other = statistics.median(ours), statistics.median(peer)
     print(f"  {other / mine:.0f} times faster; at most {MOST:.0f} ms: {'holds' if mine <= MOST else 'does not hold'}")
-    shared = {"ours": round(mine, 3), "floor": round(statistics.median(floor), 3)}
+    shared = {"ours": round(mine, 3), "spread": f"{min(ours):.1f} .. {max(ours):.1f}", "floor": round(statistics.median(floor), 3)}
     name = f"scores of {options.clients} clients, {options.rows} constraints x {options.probe} probe rows, {claim}"
     plain = {"peer": round(other, 3), "peer_name": "the module, not specialised", "ratio": round(other / mine, 1), "target": TARGET}
     limit = {"peer": MOST, "peer_name": "10 ms on 2 cores", "ratio": round(MOST / mine, 2), "target": 1.0}

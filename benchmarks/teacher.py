@@ -95,6 +95,7 @@ def main() -> None:
                         "peer": round(each * options.traces, 1),
                         "peer_name": "HiGHS, one mixed-integer program for each trace",
                         "ratio": round(each * options.traces / median),
+                        "spread": f"{min(seconds):.3f} .. {max(seconds):.3f}",
                         "target": TARGET_S,
                         "holds": median < TARGET_S,
                         "floor": round(floor, 5),

@@ -169,7 +169,7 @@ def formula_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
         none, met = outputs.new_zeros(0, outputs.shape[1]), torch.ones(2, outputs.shape[1], dtype=torch.bool)
         batch = fused_batch(none, outputs, met, windows(*x.shape, None, clip=False))
         assert batch is not None, "numbers on a CPU"
-        return robustness(Call(program, batch, bank.numbers, False, 0, 1), none, outputs).reshape(x.shape)
+        return robustness(Call(program, batch, 0, 1), none, outputs).reshape(x.shape)
 
     return robustness_of
 

@@ -1,0 +1,150 @@
+"""Contenders of a benchmark as processes of their own, which do a round when they are asked through a pipe in their folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+STARTED_S = 900.0
+"""Seconds that a contender may take to be ready."""
+
+
+def environments(requirements: Path, names: Sequence[str], folder: Path | None) -> dict[str, Path]:
+    """The Python of each peer that cannot share ours, by name; made from `requirements-NAME.txt` where it is not there yet."""
+    found = {}
+    for name in names:
+        base = folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedkg" / "benchmarks"
+        python = base / name / "bin" / "python"
+        if not python.exists():
+            print(f"making the environment of {name} in {python.parents[1]}", file=sys.stderr)
+            subprocess.run([sys.executable, "-m", "venv", str(python.parents[1])], check=True)
+            subprocess.run(
+                [str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements / f"requirements-{name}.txt")], check=True
+            )
+        found[name] = python
+    return found
+
+
+class Contender:
+    """A process that does a round when it is asked."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        for name in ("told", "asked"):
+            (folder / name).unlink(missing_ok=True)
+            os.mkfifo(folder / name)
+        surroundings = os.environ | {"OMP_NUM_THREADS": "1", "FLWR_HOME": str(folder), "RAY_DEDUP_LOGS": "0"}
+        self._log = (folder / "log").open("w+")
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, env=surroundings, cwd=folder)
+        self._told = os.open(folder / "told", os.O_RDONLY | os.O_NONBLOCK)
+        self._asked: IO[str] = os.fdopen(self._opened(folder / "asked"), "w")
+        os.set_blocking(self._told, True)
+
+    def ask(self, what: str) -> float:
+        """The seconds of the next round, or the loss."""
+        self._asked.write(f"{what}\n")
+        self._asked.flush()
+        line = b""
+        while not line.endswith(b"\n"):
+            part = os.read(self._told, 64)
+            if not part:
+                raise RuntimeError(f"a contender ended: {self._said()}")
+            line += part
+        return float(line)
+
+    def end(self) -> None:
+        """End it and what it has started."""
+        tree = descendants(self._process.pid)
+        self._asked.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(20)
+        for pid in tree:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._told)
+        self._log.close()
+
+    def memory(self) -> float:
+        """MiB of all its processes now."""
+        return sum(share(pid) for pid in descendants(self._process.pid))
+
+    def processor(self) -> float:
+        """Seconds of processor time of all its processes so far."""
+        return sum(processor(pid) for pid in descendants(self._process.pid))
+
+    def _opened(self, path: Path) -> int:
+        """The pipe on which it is asked, as soon as it reads it."""
+        end = time.monotonic() + STARTED_S
+        while time.monotonic() < end:
+            try:
+                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.05)
+                continue
+            os.set_blocking(pipe, True)
+            return pipe
+        self._process.kill()
+        raise RuntimeError(f"a contender did not start: {self._said()}")
+
+    def _said(self) -> str:
+        self._log.seek(0)
+        return self._log.read()[-2000:]
+
+
+def descendants(root: int) -> list[int]:
+    """A process and all that come from it."""
+    parents: dict[int, list[int]] = {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):
+                parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+                parents.setdefault(parent, []).append(int(place.name))
+    found = [root]
+    for pid in found:
+        found += parents.get(pid, [])
+    return found
+
+
+def share(pid: int) -> float:
+    """MiB that a process takes, pages that it shares divided among those who share them; 0 once it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def processor(pid: int) -> float:
+    """Seconds of processor time that a process has taken, with those of its children that have ended."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(int(part) for part in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+@contextmanager
+def watched(contender: Contender) -> Iterator[list[float]]:
+    """Inside the block the memory of a contender is noted again and again, in MiB."""
+    seen, over = [contender.memory()], threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.03):
+            seen.append(contender.memory())
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watcher.join()

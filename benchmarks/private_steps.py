@@ -1,0 +1,102 @@
+"""What example-level privacy costs: rounds of DP-SGD against rounds of plain steps, on the shape of the milling job.
+
+    python benchmarks/private_steps.py [--turns 15]
+
+Five sites of very different size with 6,500 rows in all, an MLP 8-32-32-1, five epochs in batches of 64, float32, one thread; all five in
+one stack, and each trained alone, as the job has it. Both sides train a round in turn; times are processor time. Before anything is timed:
+with a clip that cuts nothing and no noise, the private gradient of a whole client must be the plain one. The floor is the plain round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, train
+from fedkg.federated.clipped import ClippedGradient
+from fedkg.models import MLP
+
+SIZES, FEATURES, MOST = (2900, 1700, 1100, 600, 200), 8, 3.0
+MODEL = MLP(inputs=FEATURES, hidden=(32, 32), outputs=1)
+STACKS = {"all five in one stack": 5, "each site alone": 1}
+
+
+def problem() -> Problem:
+    """Rows with failures in a tenth of them."""
+    generator = torch.Generator().manual_seed(1)
+    xs = tuple(torch.randn(size, FEATURES, generator=generator) for size in SIZES)
+    ys = tuple((torch.rand(size, generator=generator) < 0.1).float() for size in SIZES)
+    names = tuple(f"site_{place}" for place in range(len(SIZES)))
+    return Problem(model=MODEL, loss=BinaryCrossEntropy(pos_weight=5.0), clients=Clients(names=names, x=xs, y=ys))
+
+
+def rounds(task: Problem, chunk: int, noise: float | None) -> Iterator[object]:
+    """Rounds without an end; plain ones without noise."""
+    settings = Settings(rounds=10**6, local_epochs=5, batch=64, learning_rate=0.1, executor="stacked", chunk=chunk, measure=False)
+    plain = fedavg()
+    return train(task, plain if noise is None else replace(plain, differentiation=ClippedGradient(clip=1.0, noise=noise)), settings)
+
+
+def checked(task: Problem) -> float:
+    """Largest difference of the two after one step on all rows of every site."""
+    settings = Settings(rounds=1, local_steps=1, batch=max(SIZES), learning_rate=0.1, executor="stacked")
+    free = replace(fedavg(), differentiation=ClippedGradient(clip=1e9, noise=0.0))
+    (one, _), (other, _) = (next(iter(train(task, algorithm, settings))) for algorithm in (fedavg(), free))
+    return max(float((one.params[name] - other.params[name]).abs().max()) for name in one.params)
+
+
+def timed(run: Iterator[object]) -> float:
+    """Seconds of processor time of one round."""
+    begun = time.process_time()
+    next(run)
+    return time.process_time() - begun
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=15)
+    turns = parser.parse_args().turns
+    torch.set_num_threads(1)
+    task, claims = problem(), []
+    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32")
+    print(f"load {os.getloadavg()[0]:.1f}; {turns} rounds; largest difference without clip and noise {checked(task):.1e}")
+    for said, chunk in STACKS.items():
+        runs = {name: rounds(task, chunk, noise) for name, noise in (("plain", None), ("clipped", 0.0), ("private", 1.0))}
+        taken: dict[str, list[float]] = {name: [] for name in runs}
+        for turn in range(turns + 2):
+            for name, run in runs.items():
+                seconds = timed(run)
+                if turn > 1:
+                    taken[name].append(seconds)
+        ratios = [private / plain for private, plain in zip(taken["private"], taken["plain"], strict=True)]
+        ratio = statistics.median(ratios)
+        for name, seconds in taken.items():
+            print(
+                f"  {said:22s} {name:8s} {1e3 * statistics.median(seconds):8.1f} ms  ({1e3 * min(seconds):.1f} .. {1e3 * max(seconds):.1f})"
+            )
+        print(f"  {said:22s} private / plain {ratio:.2f} ({min(ratios):.2f} .. {max(ratios):.2f})")
+        claims.append(
+            {
+                "claim": f"a round of DP-SGD against one of plain steps, {said}",
+                "ours": statistics.median(taken["private"]),
+                "peer": statistics.median(taken["plain"]),
+                "peer_name": "plain steps",
+                "ratio": round(1 / ratio, 2),
+                "target": round(1 / MOST, 2),
+                "holds": ratio <= MOST,
+                "floor": statistics.median(taken["plain"]),
+            }
+        )
+    print(json.dumps(claims))
+
+
+if __name__ == "__main__":
+    main()
