@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
-from fedkg.federated import Choice, initial_state
+from fedkg.federated import Choice
 from fedkg.federated.executors import Crew, Ranks
 from fedkg.federated.train import intra_op_threads
 from fedkg.jobs.arms import Arm, algorithm_of, planned, title_of
+from fedkg.jobs.beforehand import put_together
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
 from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.spent import kept_private
@@ -39,7 +40,7 @@ from fedkg.jobs.sources import sha256_of
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.jobs.theory import theory_of
 from fedkg.jobs.together import say_arm, say_job
-from fedkg.jobs.training import client_rows, deployed_of, round_row, rounds_of, settings_of
+from fedkg.jobs.training import client_rows, deployed_of, round_row, rounds_of
 from fedkg.models import Params
 from fedkg.pack import pack_bytes, read_pack
 
@@ -96,7 +97,7 @@ def run_job(
     pack, warned = load_rules(settled)
     ground = ground_of(settled, pack)
     ground.prepare(arms)
-    _put_together(ground, arms)
+    put_together(ground, arms)
     folder.create()
     with folder.locked():
         _begin(folder, settled, ground, arms)
@@ -280,17 +281,6 @@ class _Runner:
         except MissingExtra as error:
             self.tell(Event(kind="note", message=f"no {REPORT}: {error}"))
             return None, (str(error),)
-
-
-def _put_together(ground: Ground, arms: Sequence[Arm]) -> None:
-    """Every algorithm with every model once, so that what does not fit is said before a folder is made and others are trained."""
-    firsts: dict[tuple[str, ...], Arm] = {}
-    for arm in arms:
-        parts = arm.job.model, arm.job.privacy
-        firsts.setdefault((arm.algorithm, *("" if part is None else part.model_dump_json() for part in parts)), arm)
-    for arm in firsts.values():
-        course = ground.course(arm)
-        initial_state(course.problem, course.algorithm, settings_of(arm))
 
 
 def _by(arm: Arm) -> tuple[object, ...]:

@@ -88,6 +88,13 @@ def test_a_protected_run_resumes_to_the_bit(fields, tmp_path):
     assert [row["f1"] for row in rows(again.folder, "rounds.csv")] == [row["f1"] for row in rows(whole.folder, "rounds.csv")]
 
 
+def test_a_budget_below_one_round_is_refused_before_there_is_a_folder(fields, tmp_path):
+    job = {**fields, "privacy": {**EXAMPLE, "epsilon": 1e-3}}
+    with pytest.raises(JobError, match="does not allow a single round"):
+        run_job(job, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_epsilon_finds_its_noise_and_can_be_compared(fields):
     job = job_of(
         {**fields, "privacy": EXAMPLE | {"epsilon": 3.0, "noise": None}, "compare": {"privacy.epsilon": [2, 8]}}, name="j", base=Path()

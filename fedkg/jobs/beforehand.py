@@ -1,0 +1,29 @@
+"""What can be known of every training before a folder is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedkg.federated import initial_state
+from fedkg.federated.budget import affordable
+from fedkg.jobs.arms import Arm
+from fedkg.jobs.ground import Ground
+from fedkg.jobs.training import settings_of
+
+
+def put_together(ground: Ground, arms: Sequence[Arm]) -> None:
+    """Every algorithm with every model once, so that what does not fit is said before others are trained.
+
+    Raises:
+        JobError: an algorithm and a model that do not fit each other; a budget of privacy that not even one round stays within.
+    """
+    firsts: dict[tuple[str, ...], Arm] = {}
+    for arm in arms:
+        parts = arm.job.model, arm.job.privacy
+        firsts.setdefault((arm.algorithm, *("" if part is None else part.model_dump_json() for part in parts)), arm)
+    for arm in firsts.values():
+        course = ground.course(arm)
+        settings, algorithm = settings_of(arm), course.algorithm
+        initial_state(course.problem, algorithm, settings)
+        if algorithm.budget is not None:
+            affordable(algorithm.budget, algorithm.sampling, settings, len(course.problem.clients.names))
