@@ -23,7 +23,7 @@ from fedkg.constraints.engine.norms import norm_of
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.structure import reads_inputs_alone_somewhere, reads_output, split_guards
-from fedkg.constraints.engine.unknown import between, marked
+from fedkg.constraints.engine.unknown import between, marked, strict_step
 from fedkg.constraints.engine.windows import Truth
 from fedkg.errors import UsageError
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
@@ -159,11 +159,9 @@ def missing_of(formula: Formula, positive: bool, reading: Reading, truth: Truth,
     match formula:
         case Compare():
             missing = compare_margin(formula, not positive, reading)
-            if reading.unit is not None:
-                missing = _within_reach(missing / reading.unit)
-            elif divided:
-                missing = missing / reading.params[formula.scale]
-            return _marked(missing + HAIR if (formula.op in ("lt", "ne")) == positive else missing, reading, truth)
+            if reading.unit is not None or divided:
+                missing = _within_reach(missing / (reading.params[formula.scale] if reading.unit is None else reading.unit), reading)
+            return _marked(missing + _hair(reading) if (formula.op in ("lt", "ne")) == positive else missing, reading, truth)
         case ClassIn():
             return _class_missing(formula, positive, reading, truth)
         case Not():
@@ -191,20 +189,26 @@ def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: R
     return smooth_extreme(values, truth, lowest=not conjunction, careful=reading.careful or reading.steps is not None)
 
 
-def _within_reach(missing: Tensor) -> Tensor:
-    return torch.where(torch.isinf(missing), missing, missing.clamp(-FARTHEST, FARTHEST))
+def _hair(reading: Reading) -> float:
+    """What strictness asks for: of penalties so much that float32 tells it from nothing, of robustness the least that there is."""
+    return HAIR if reading.unit is None else strict_step(reading.params[0].dtype)
+
+
+def _within_reach(missing: Tensor, reading: Reading) -> Tensor:
+    """Of robustness, numbers no farther than `FARTHEST`; of penalties as they are."""
+    return missing if reading.unit is None else torch.where(torch.isinf(missing), missing, missing.clamp(-FARTHEST, FARTHEST))
 
 
 def _class_missing(atom: ClassIn, positive: bool, reading: Reading, truth: Truth) -> Tensor:
     """What the best score on the one side lacks to the best on the other; as a norm what any inside lacks to all outside."""
-    hair = HAIR if atom.strict == positive else 0.0
+    hair = _hair(reading) if atom.strict == positive else 0.0
     unit = 1.0 if reading.unit is None else reading.unit
     temperature = None if truth.temperature is None else truth.temperature * unit
-    missing = (class_margin(atom, not positive, reading, temperature) / unit).clamp(-UNREACHABLE, UNREACHABLE) + hair
+    missing = _within_reach(class_margin(atom, not positive, reading, temperature) / unit, reading).clamp(-UNREACHABLE, UNREACHABLE) + hair
     if truth.sound and atom.inside and atom.outside:
         scores = {i: shield(reading.slots[i]) for i in (*atom.inside, *atom.outside)}
         sign = 1.0 if positive else -1.0
-        lacks = [[sign * (scores[o] - scores[i]) / unit + hair for i in atom.inside] for o in atom.outside]
+        lacks = [[_within_reach(sign * (scores[o] - scores[i]) / unit, reading) + hair for i in atom.inside] for o in atom.outside]
         spread = norm_of([norm_of(row, truth.edge, lowest=positive) for row in lacks], truth.edge, lowest=not positive)
         missing = torch.where(torch.isnan(missing), missing, spread)
     return _marked(missing, reading, truth)

@@ -166,6 +166,16 @@ def test_a_margin_beyond_all_measure_is_still_a_number(semantics: str, answer: f
             assert torch.equal(each.smooth_robustness.sign(), each.robustness.sign())
 
 
+@pytest.mark.parametrize("semantics", ["smooth", "sound"])
+def test_a_strict_comparison_that_holds_by_next_to_nothing_holds(semantics: str) -> None:
+    module = module_of(single(Not(arg=le(OUT, LIMIT)), limit=0.0))
+    for column in (0, 1):
+        answers = torch.zeros(1, 5, dtype=F64)
+        answers[0, column] = 1e-108
+        report = module(torch.zeros(1, 4, dtype=F64), answers, semantics=semantics)
+        assert torch.equal(report.smooth_robustness >= 0, report.satisfied)
+
+
 def test_a_window_is_the_smooth_least_of_its_steps() -> None:
     module = module_of(single(over("always", le(OUT, LIMIT)), low=0, high=0, limit=0.0, end="clip"))
     y = torch.zeros(1, 3, 5, dtype=F64)
