@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from fedkg.federated import BinaryCrossEntropy, Clients, CrossEntropy, Problem, Settings, fedavg, train
-from fedkg.federated.batches import plan, steps_of
+from fedkg.federated.client.batches import plan, steps_of
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import ORDER, client_keys, cohort
 from fedkg.models import MLP, Params

@@ -33,7 +33,7 @@ from peers.contenders import Contender, environments, watched
 from torch import Tensor
 
 from fedkg.federated import Clients, CrossEntropy, Problem, Settings, fedavg, train
-from fedkg.federated.losses import Loss, SquaredError
+from fedkg.federated.client.losses import Loss, SquaredError
 from fedkg.federated.randomness import cohort
 from fedkg.models import MLP, Model, predict
 from fedkg.models.convnet import small_cnn

@@ -30,8 +30,8 @@ from fedkg.data.sets import data_set, forecast_windows, standardised
 from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, clients_of, train
 from fedkg.federated.algorithms import ifca
 from fedkg.federated.algorithms.fedstl import fedstl
+from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.executors import Work
-from fedkg.federated.local import SGD
 from fedkg.federated.problem import pool
 from fedkg.federated.temporal.judged import Kept, judged
 from fedkg.federated.temporal.shared import inferred

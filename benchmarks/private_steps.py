@@ -21,7 +21,7 @@ from dataclasses import replace
 import torch
 
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, train
-from fedkg.federated.clipped import ClippedGradient
+from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.models import MLP
 
 SIZES, FEATURES, MOST = (2900, 1700, 1100, 600, 200), 8, 3.0

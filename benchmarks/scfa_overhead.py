@@ -24,7 +24,7 @@ import torch
 
 from fedkg.constraints import ConstraintModule, columns
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, scfa, train
-from fedkg.federated.pack_scorer import PackScorer
+from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.models import MLP, Params
 from fedkg.pack import (
     SECTIONS,

@@ -2,12 +2,12 @@
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa
+from fedkg.federated.client.losses import LOSSES, BinaryCrossEntropy, CrossEntropy, KnownSquaredError, SquaredError
 from fedkg.federated.executors import Crew
 from fedkg.federated.from_data import clients_of
-from fedkg.federated.losses import LOSSES, BinaryCrossEntropy, CrossEntropy, KnownSquaredError, SquaredError
 from fedkg.federated.problem import Clients, Problem
 from fedkg.federated.record import RoundRecord
-from fedkg.federated.scoring import ProbeScores, ScoredRows, ScoreOptions, Scorer
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions, Scorer
 from fedkg.federated.settings import Own, Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors
 from fedkg.federated.train import initial_state, train

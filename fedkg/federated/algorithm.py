@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from fedkg.federated.after import NothingAfter
-from fedkg.federated.aggregate import WeightedMean
-from fedkg.federated.before import NothingBefore
-from fedkg.federated.budget import Budget
-from fedkg.federated.gradient import MeanGradient
-from fedkg.federated.grouping import AsStarted
+from fedkg.federated.client.gradient import MeanGradient
+from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.start import GlobalStart
 from fedkg.federated.joints import (
     AfterRound,
     Aggregate,
@@ -27,12 +24,15 @@ from fedkg.federated.joints import (
     Term,
     Weighting,
 )
-from fedkg.federated.local import SGD
-from fedkg.federated.privacy import NoPrivacy
-from fedkg.federated.sampling import UniformSampling
-from fedkg.federated.server import AddUpdate
-from fedkg.federated.start import GlobalStart
-from fedkg.federated.weighting import BySamples
+from fedkg.federated.privacy.budget import Budget
+from fedkg.federated.privacy.updates import NoPrivacy
+from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.before import NothingBefore
+from fedkg.federated.server.grouping import AsStarted
+from fedkg.federated.server.optimisers import AddUpdate
+from fedkg.federated.server.sampling import UniformSampling
+from fedkg.federated.server.weighting import BySamples
 from fedkg.models.model import Params
 
 if TYPE_CHECKING:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from fedkg.composition import Aggregates, Composition, Locals, contradictions, told
 from fedkg.errors import JobError
-from fedkg.federated.after import NothingAfter
 from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
-from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.client.optimisers import SGD, PrivateFirst
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import BestModel, OwnModel, PrivateLayers
+from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.joints import Aggregate, KnownTerm, Local
-from fedkg.federated.local import SGD, PrivateFirst
-from fedkg.federated.privacy import NoPrivacy
-from fedkg.federated.proximal import Proximal
-from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
-from fedkg.federated.server import AddUpdate
+from fedkg.federated.privacy.updates import NoPrivacy
+from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.optimisers import AddUpdate
+from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.settings import Settings
-from fedkg.federated.start import BestModel, OwnModel, PrivateLayers
 from fedkg.federated.temporal.clusters import ClusterStart
-from fedkg.federated.variates import ControlVariates, ProxSkip
-from fedkg.federated.weighting import ByValidity
 
 
 def check(algorithm: Algorithm, settings: Settings, population: int) -> None:

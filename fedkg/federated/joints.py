@@ -23,10 +23,10 @@ from fedkg.models.model import Differentiated, Gradient, Model, Params
 from fedkg.models.noise import Noise
 
 if TYPE_CHECKING:
+    from fedkg.federated.client.losses import Loss
     from fedkg.federated.executors.interface import Work
-    from fedkg.federated.losses import Loss
     from fedkg.federated.record import RoundRecord
-    from fedkg.federated.scoring import ProbeScores, ScoredRows
+    from fedkg.federated.server.scoring import ProbeScores, ScoredRows
     from fedkg.federated.state import ServerState
 
 OnAllInvalid = Literal["skip", "fedavg", "error"]

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.losses import Loss
-from fedkg.federated.scoring import Scorer
+from fedkg.federated.client.losses import Loss
+from fedkg.federated.server.scoring import Scorer
 from fedkg.models.model import Model
 
 

@@ -13,18 +13,19 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError, TooFewClients
-from fedkg.federated import guard, wire
+from fedkg.federated.client import wire
+from fedkg.federated.client.gradient import MeanGradient
+from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.start import GlobalStart
 from fedkg.federated.executors.interface import Executor, Updates, Work
-from fedkg.federated.gradient import MeanGradient
 from fedkg.federated.joints import OfClients
-from fedkg.federated.local import SGD
 from fedkg.federated.per_client import per_client
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.rows import ClientRows, changed
-from fedkg.federated.scoring import ProbeScores, alpha
-from fedkg.federated.start import GlobalStart
+from fedkg.federated.server import guard
+from fedkg.federated.server.scoring import ProbeScores, alpha
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params
 from fedkg.models.noise import root

@@ -11,12 +11,12 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.budget import affordable, check_same
+from fedkg.federated.client.pace import check_paces
 from fedkg.federated.composed import check
 from fedkg.federated.executors import EXECUTORS, Crew, Ranks, executor_of
 from fedkg.federated.executors.auto import choose
 from fedkg.federated.executors.interface import Work
-from fedkg.federated.pace import check_paces
+from fedkg.federated.privacy.budget import affordable, check_same
 from fedkg.federated.problem import Problem, gathered, pool
 from fedkg.federated.randomness import model_seed
 from fedkg.federated.record import RoundRecord

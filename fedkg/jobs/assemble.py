@@ -7,25 +7,25 @@ from typing import assert_never
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, ScoreOptions
-from fedkg.federated.after import NothingAfter
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.round_numbers import Equally
 from fedkg.federated.agents.sets import AgentSets
-from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.algorithms import pcfedavg
-from fedkg.federated.before import NothingBefore
+from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import BestModel, GlobalStart, OwnModel, PrivateLayers
+from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.joints import AfterRound, Aggregate, BeforeRound, Local, ServerStep, Start, Term, Weighting
-from fedkg.federated.local import SGD, Adam, PrivateFirst
-from fedkg.federated.proximal import Proximal
-from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
-from fedkg.federated.server import AdaptiveStep, AddUpdate
-from fedkg.federated.start import BestModel, GlobalStart, OwnModel, PrivateLayers
+from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.before import NothingBefore
+from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
+from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.weighting import BySamples, ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
 from fedkg.federated.temporal.shared import Inferred
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
-from fedkg.federated.variates import ControlVariates, ProxSkip
-from fedkg.federated.weighting import BySamples, ByValidity
 from fedkg.jobs.file import algorithm as said
 from fedkg.jobs.file.personal import Agents, KeptIn, Properties
 from fedkg.jobs.file.schema import Scoring

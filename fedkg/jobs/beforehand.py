@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkg.federated import initial_state
-from fedkg.federated.budget import affordable
+from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs.arms import Arm
 from fedkg.jobs.ground import Ground
 from fedkg.jobs.training import settings_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from fedkg.federated import Algorithm, Problem, ServerState, Settings
-from fedkg.federated.budget import Budget, ledgers
-from fedkg.federated.protected import Protection, protected
+from fedkg.federated.privacy.budget import Budget, ledgers
+from fedkg.federated.privacy.protected import Protection, protected
 from fedkg.jobs.file.algorithm import Algorithm as Section
 from fedkg.jobs.file.schema import Job
 from fedkg.privacy import Gaussian, Ledger

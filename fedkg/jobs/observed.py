@@ -11,11 +11,11 @@ import torch
 from fedkg.errors import JobError
 from fedkg.federated import RoundRecord, ServerState, initial_state
 from fedkg.federated.agents.promised import promised
+from fedkg.federated.client.pace import steps_for
 from fedkg.federated.executors import Work
-from fedkg.federated.instruments import sight, theta
-from fedkg.federated.pace import steps_for
 from fedkg.federated.problem import pool
-from fedkg.federated.scoring import ScoreOptions
+from fedkg.federated.server.scoring import ScoreOptions
+from fedkg.federated.theory.instruments import sight, theta
 from fedkg.jobs.arms import Arm
 from fedkg.jobs.file.schema import Theory
 from fedkg.jobs.ground import Course

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedkg.errors import JobError
 from fedkg.federated.temporal.conjunction import is_convex
-from fedkg.federated.theory import benefit, bound, rate_fit, violation_fit
+from fedkg.federated.theory.theorems import benefit, bound, rate_fit, violation_fit
 from fedkg.jobs.arms import Arm, algorithm_of, title_of
 from fedkg.jobs.measure import Measure
 from fedkg.pack import Pack

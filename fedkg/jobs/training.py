@@ -34,10 +34,10 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.agents.round_numbers import StepWarning
-from fedkg.federated.answers import Projected
+from fedkg.federated.client.penalty import ConstraintPenalty
 from fedkg.federated.evaluation import best_threshold, detection
 from fedkg.federated.executors import Crew, Ranks, Work
-from fedkg.federated.penalty import ConstraintPenalty
+from fedkg.federated.model.answers import Projected
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
 from fedkg.jobs.arms import Arm, algorithm_of

@@ -24,12 +24,12 @@ from fedkg.federated.algorithms import (
     scaffnew,
     scaffold,
 )
-from fedkg.federated.local import PrivateFirst
-from fedkg.federated.proximal import Proximal
-from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
-from fedkg.federated.server import AdaptiveStep
-from fedkg.federated.start import BestModel, OwnModel, PrivateLayers
-from fedkg.federated.weighting import ByValidity
+from fedkg.federated.client.optimisers import PrivateFirst
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import BestModel, OwnModel, PrivateLayers
+from fedkg.federated.server.optimisers import AdaptiveStep
+from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.models import MLP, Params
 
 HEAD = PrivateLayers(private=("layers.0.bias",))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from fedkg.federated.per_client import per_client
-from fedkg.federated.server import AddUpdate
+from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.models.model import Params
 
 AVERAGE = "average/"

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.client.optimisers import change
 from fedkg.federated.joints import Outcome, Setting, StartPoint
-from fedkg.federated.local import change
 from fedkg.federated.per_client import per_client
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Gradient, Outer, Params

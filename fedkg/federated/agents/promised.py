@@ -18,10 +18,10 @@ from fedkg.federated.agents.averaged import averaged
 from fedkg.federated.agents.blocks import AllBlockSteps, TwoVectorSteps
 from fedkg.federated.agents.certificates import certificate, gap, limit_infeasibility, measured
 from fedkg.federated.agents.round_numbers import RoundNumbers
+from fedkg.federated.client.pace import batch_for, steps_for
 from fedkg.federated.executors.interface import Work
-from fedkg.federated.instruments import client_gradients
-from fedkg.federated.pace import batch_for, steps_for
 from fedkg.federated.state import ServerState
+from fedkg.federated.theory.instruments import client_gradients
 from fedkg.models.model import Params
 
 

@@ -12,14 +12,14 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.agents.certificates import doubts, smoothness, step_size
 from fedkg.federated.agents.penalty import PenaltySchedule
-from fedkg.federated.batches import steps_of
+from fedkg.federated.client.batches import steps_of
+from fedkg.federated.server.weighting import BySamples
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
-from fedkg.federated.weighting import BySamples
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work
-    from fedkg.federated.scoring import ProbeScores, ScoredRows
+    from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 
 
 class StepWarning(UserWarning):

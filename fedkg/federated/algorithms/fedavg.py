@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.scoring import ScoreOptions
-from fedkg.federated.weighting import BySamples
+from fedkg.federated.server.scoring import ScoreOptions
+from fedkg.federated.server.weighting import BySamples
 
 
 def fedavg(*, graded: bool = False, hard_tolerance: float = 0.0, soft_tolerance: float = 0.05) -> Algorithm:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.server import AdaptiveStep
+from fedkg.federated.server.optimisers import AdaptiveStep
 
 
 def fedadam(*, rate: float = 0.1, beta1: float = 0.9, beta2: float = 0.99, tau: float = 1e-3) -> Algorithm:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.proximal import Proximal
+from fedkg.federated.client.proximal import Proximal
 
 
 def fedprox(*, mu: float = 0.01) -> Algorithm:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fedkg.errors import JobError
-from fedkg.federated.after import NothingAfter
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.before import NothingBefore
+from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.start import PrivateLayers
 from fedkg.federated.joints import Start
-from fedkg.federated.local import SGD
-from fedkg.federated.start import PrivateLayers
+from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.server.before import NothingBefore
 from fedkg.federated.temporal.cluster_training import ClusterTraining
 from fedkg.federated.temporal.clusters import Assignment, ByProperty, ClusterStart
 from fedkg.federated.temporal.shared import Inferred

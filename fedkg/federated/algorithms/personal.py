@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.client.optimisers import PrivateFirst
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import BestModel, GlobalStart, OwnModel, PrivateLayers
 from fedkg.federated.joints import Start
-from fedkg.federated.local import PrivateFirst
-from fedkg.federated.proximal import Proximal
-from fedkg.federated.start import BestModel, GlobalStart, OwnModel, PrivateLayers
 
 
 def fedrep(*, private: tuple[str, ...], first: float = 0.5) -> Algorithm:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 
 
 def median() -> Algorithm:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.joints import OnAllInvalid
-from fedkg.federated.scoring import ScoreMode, ScoreOptions
-from fedkg.federated.weighting import ByValidity
+from fedkg.federated.server.scoring import ScoreMode, ScoreOptions
+from fedkg.federated.server.weighting import ByValidity
 
 
 def scfa(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.server import AddUpdate
-from fedkg.federated.variates import ControlVariates, ProxSkip
+from fedkg.federated.client.variates import ControlVariates, ProxSkip
+from fedkg.federated.server.optimisers import AddUpdate
 
 
 def scaffold(*, rate: float = 1.0) -> Algorithm:

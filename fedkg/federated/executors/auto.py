@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
+from fedkg.federated.client.pace import steps_for
 from fedkg.federated.executors.crew import Crew
 from fedkg.federated.executors.interface import Executor, Work
 from fedkg.federated.executors.processes import Processes
 from fedkg.federated.executors.sequential import Sequential
 from fedkg.federated.executors.stacked import Stacked, fitting
-from fedkg.federated.pace import steps_for
 from fedkg.federated.state import Choice, ServerState
 
 STEPS = 6

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg.federated.client.pace import steps_for
 from fedkg.federated.executors.crew import Crew
 from fedkg.federated.executors.interface import Updates, Work
 from fedkg.federated.executors.stacked import Stacked
 from fedkg.federated.executors.worker import Answer, Task, unflat
-from fedkg.federated.pace import steps_for
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params
 

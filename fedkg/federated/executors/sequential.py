@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedkg.federated.batches import by_chance, plan
+from fedkg.federated.client.batches import by_chance, plan
+from fedkg.federated.client.pace import batch_for, rate_for, steps_for
 from fedkg.federated.executors.interface import Updates, Work
 from fedkg.federated.joints import Setting, Step
-from fedkg.federated.pace import batch_for, rate_for, steps_for
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
 from fedkg.models.noise import Noise

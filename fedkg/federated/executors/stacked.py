@@ -15,10 +15,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fedkg.federated.batches import Batches, by_chance, plan
+from fedkg.federated.client.batches import Batches, by_chance, plan
+from fedkg.federated.client.pace import batch_for, rate_for, steps_for
 from fedkg.federated.executors.interface import Updates, Work
 from fedkg.federated.joints import Setting, StartPoint, Step
-from fedkg.federated.pace import batch_for, rate_for, steps_for
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
 from fedkg.models.footprint import footprint

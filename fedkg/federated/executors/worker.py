@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.algorithm import Algorithm
+from fedkg.federated.client.losses import Loss
 from fedkg.federated.executors.interface import Updates, Work
 from fedkg.federated.executors.sharing import Plan, Room
 from fedkg.federated.executors.stacked import Stacked
-from fedkg.federated.losses import Loss
 from fedkg.federated.problem import Clients, Pool, Problem
 from fedkg.federated.rows import FewRows
 from fedkg.federated.settings import Settings

@@ -17,8 +17,8 @@ from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
 from fedkg.errors import JobError
 from fedkg.federated.joints import Step
-from fedkg.federated.pack_scorer import scored_rows
-from fedkg.federated.scoring import ProbeScores, ScoredRows
+from fedkg.federated.server.pack_scorer import scored_rows
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.models.footprint import footprint
 from fedkg.models.model import Model, Params

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from fedkg.data.sets import Standardised
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
+from fedkg.federated.client.losses import KnownSquaredError, Loss
 from fedkg.federated.evaluation import accuracy, best_threshold, detection
-from fedkg.federated.losses import KnownSquaredError, Loss
 from fedkg.models import Model, Params, predict
 
 PIECE = 512

@@ -17,8 +17,8 @@ from torch import Tensor
 from fedkg.data.partition import Split
 from fedkg.errors import JobError
 from fedkg.federated import Clients, Problem, clients_of
+from fedkg.federated.model.told import Bounded, informed
 from fedkg.federated.temporal.shared import Inferred, inferred
-from fedkg.federated.told import Bounded, informed
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.assemble import assembled
 from fedkg.jobs.built import built, head_of

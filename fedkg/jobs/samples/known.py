@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedkg.data import Scaling
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
-from fedkg.federated.told import UNKNOWN
+from fedkg.federated.model.told import UNKNOWN
 from fedkg.jobs.file.model import Inject
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
 from fedkg.pack import Column, DataContract, Pack

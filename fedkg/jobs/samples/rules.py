@@ -19,10 +19,10 @@ from fedkg.data import Scaling
 from fedkg.data.sets import DataSet, Standardised
 from fedkg.errors import JobError, LayoutError
 from fedkg.federated import Scorer
+from fedkg.federated.client.penalty import ConstraintPenalty
 from fedkg.federated.joints import Term
-from fedkg.federated.pack_scorer import PackScorer, scored_rows
-from fedkg.federated.penalty import ConstraintPenalty
-from fedkg.federated.scoring import ScoredRows
+from fedkg.federated.server.pack_scorer import PackScorer, scored_rows
+from fedkg.federated.server.scoring import ScoredRows
 from fedkg.federated.temporal.forecast_rules import (
     ForecastPenalty,
     ForecastRules,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated import Clients, Problem, Settings, fedavg, train
-from fedkg.federated.losses import Loss
+from fedkg.federated.client.losses import Loss
 from fedkg.jobs.file.model import Inject
 from fedkg.jobs.samples.figures import answered
 from fedkg.knowledge import ChosenTrust, chosen_trust, folds

@@ -22,7 +22,7 @@ from fedkg.evaluation import evaluate, table_values
 from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.tally import least_margin
 from fedkg.evaluation.words import example
-from fedkg.federated.pack_scorer import PackScorer
+from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.jobs.tables.prepare import ROW, Prepared
 from fedkg.models import Model, Params
 from fedkg.pack import Bank, Implies

@@ -17,8 +17,8 @@ from tries import tries
 
 from fedkg.constraints import ConstraintModule, ConstraintWarning, Probe, columns
 from fedkg.errors import LayoutError
+from fedkg.federated.client.penalty import ConstraintPenalty
 from fedkg.federated.joints import Step
-from fedkg.federated.penalty import ConstraintPenalty
 from fedkg.pack import (
     And,
     AtLeast,

@@ -15,7 +15,7 @@ import fedkg
 from fedkg.constraints import ConstraintModule, columns, logit
 from fedkg.errors import JobError, KnowledgeError
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, train
-from fedkg.federated.answers import Informed, Projected
+from fedkg.federated.model.answers import Informed, Projected
 from fedkg.models import MLP, Params
 from fedkg.pack import Column, Compare, DataContract, Implies, Manifest, Pack, Param, Provenance, RuleRecord, Section, Slot, View
 

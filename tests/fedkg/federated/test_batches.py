@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.federated import Settings
-from fedkg.federated.batches import Batches, plan, steps_of
+from fedkg.federated.client.batches import Batches, plan, steps_of
 from fedkg.federated.randomness import ORDER, client_keys, cohort, permutations
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.federated.batches import Batches, by_chance
+from fedkg.federated.client.batches import Batches, by_chance
 from fedkg.federated.randomness import client_keys
 
 

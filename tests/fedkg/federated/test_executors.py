@@ -10,8 +10,8 @@ from federations import classes, identical, largest_difference
 from torch import Tensor
 
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, SquaredError, fedavg, train
+from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.joints import Step
-from fedkg.federated.local import SGD
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.models import MLP, Params

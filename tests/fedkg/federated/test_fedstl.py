@@ -19,13 +19,13 @@ from fedkg.federated.algorithms.fedstl import fedstl
 from fedkg.federated.executors import Stacked, Work
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import ORDER, client_keys, permutations
-from fedkg.federated.robust import Krum, TrustedMean
-from fedkg.federated.server import AdaptiveStep
+from fedkg.federated.server.optimisers import AdaptiveStep
+from fedkg.federated.server.robust import Krum, TrustedMean
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.temporal.cluster_training import ClusterWarning
 from fedkg.federated.temporal.clusters import CLUSTER, Assignment, ByProperty, assigned, losses
 from fedkg.federated.temporal.judged import judged
 from fedkg.federated.temporal.shared import inferred
-from fedkg.federated.weighting import ByValidity
 from fedkg.models import Params
 from fedkg.projection import L1Ball
 

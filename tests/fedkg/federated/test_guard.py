@@ -11,10 +11,11 @@ from federations import classes, identical, largest_difference
 from torch import Tensor
 
 from fedkg.errors import TooFewClients
-from fedkg.federated import Clients, Problem, ServerState, Settings, fedavg, guard, initial_state, scfa, train
+from fedkg.federated import Clients, Problem, ServerState, Settings, fedavg, initial_state, scfa, train
 from fedkg.federated.executors import Sequential, Stacked, Updates, Work
 from fedkg.federated.problem import pool
 from fedkg.federated.round import run_round
+from fedkg.federated.server import guard
 
 SETTINGS = Settings(rounds=3, local_epochs=1, batch=8, learning_rate=0.1, executor="stacked")
 SIZES = (11, 24, 7, 16)

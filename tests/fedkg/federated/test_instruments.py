@@ -11,15 +11,16 @@ import torch
 from federations import classes
 from quadratics import quadratics, random_task, slope, solution
 
-from fedkg.federated import Problem, RoundRecord, Settings, estimators, fedavg, initial_state, train
+from fedkg.federated import Problem, RoundRecord, Settings, fedavg, initial_state, train
 from fedkg.federated.agents.certificates import certificate, gap, smoothness, step_size
 from fedkg.federated.agents.promised import promised
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
 from fedkg.federated.executors import Work
-from fedkg.federated.instruments import client_gradients, sight, theta
 from fedkg.federated.problem import pool
-from fedkg.federated.scoring import ProbeScores, ScoredRows, ScoreOptions
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions
+from fedkg.federated.theory import estimators
+from fedkg.federated.theory.instruments import client_gradients, sight, theta
 from fedkg.models.model import Params
 from fedkg.projection import Box
 

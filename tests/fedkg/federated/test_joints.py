@@ -10,15 +10,15 @@ from federations import FunctionScorer, classes, identical, largest_difference, 
 from torch import Tensor
 
 from fedkg.federated import RoundRecord, ServerState, Settings, fedavg, from_tensors, to_tensors, train
-from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.algorithms import ditto, scaffold
+from fedkg.federated.client.optimisers import Adam
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import BestModel, PrivateLayers
 from fedkg.federated.executors import Work
-from fedkg.federated.local import Adam
-from fedkg.federated.proximal import Proximal
-from fedkg.federated.robust import TrimmedMean
-from fedkg.federated.server import AdaptiveStep, AddUpdate
-from fedkg.federated.start import BestModel, PrivateLayers
-from fedkg.federated.weighting import ByValidity
+from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
+from fedkg.federated.server.robust import TrimmedMean
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.models import Params
 
 SETTINGS = Settings(rounds=4, participation=0.7, local_epochs=2, batch=8, learning_rate=0.1, seed=1)

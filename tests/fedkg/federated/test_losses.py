@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from fedkg.errors import JobError
 from fedkg.federated import LOSSES, BinaryCrossEntropy, CrossEntropy, KnownSquaredError, SquaredError
-from fedkg.federated.losses import Loss
+from fedkg.federated.client.losses import Loss
 
 GENERATOR = torch.Generator().manual_seed(0)
 ONE = torch.randn(3, 5, 1, dtype=torch.float64, generator=GENERATOR)

@@ -11,9 +11,9 @@ from federations import classes, identical, largest_difference
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Own, Problem, ServerState, Settings, fedavg, initial_state, to_tensors, train
+from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.client.pace import rate_for, steps_for
 from fedkg.federated.executors import Stacked, Work
-from fedkg.federated.local import SGD, Adam
-from fedkg.federated.pace import rate_for, steps_for
 from fedkg.federated.problem import pool
 
 OWN = {

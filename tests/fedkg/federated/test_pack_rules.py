@@ -12,9 +12,9 @@ from federations import largest_difference
 from fedkg.constraints import ConstraintModule, columns, logit
 from fedkg.errors import JobError
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, scfa, train
+from fedkg.federated.client.penalty import ConstraintPenalty
 from fedkg.federated.joints import Step
-from fedkg.federated.pack_scorer import PackScorer
-from fedkg.federated.penalty import ConstraintPenalty
+from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.models import MLP
 from fedkg.pack import Bank, Column, Compare, DataContract, Implies, Manifest, Pack, Param, Provenance, RuleRecord, Section, Slot, View
 

@@ -19,11 +19,11 @@ from fedkg.federated.agents.certificates import certificate, gap, limit_infeasib
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.round_numbers import StepWarning
 from fedkg.federated.agents.sets import AgentSets, sets_of
-from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.algorithms.pcfedavg import pcfedavg
+from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.executors import Sequential, Stacked, Work
-from fedkg.federated.local import SGD
 from fedkg.federated.problem import pool
+from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.projection import Box, L1Ball
 
 FORMS: tuple[Literal["two", "all"], ...] = ("two", "all")

@@ -8,8 +8,8 @@ from forecasts import LAYOUT, ranges, task
 
 from fedkg.errors import JobError
 from fedkg.federated import Settings, fedavg, train
-from fedkg.federated.budget import ledgers
-from fedkg.federated.protected import Protection, protected
+from fedkg.federated.privacy.budget import ledgers
+from fedkg.federated.privacy.protected import Protection, protected
 from fedkg.federated.temporal.properties import Properties, as_traces, mined
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.mining import Pick, least, private

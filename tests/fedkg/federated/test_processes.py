@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from fedkg.errors import JobError
 from fedkg.federated import Choice, Problem, Settings, fedavg, initial_state, to_tensors, train
+from fedkg.federated.client.start import BestModel
 from fedkg.federated.executors import Crew, Processes, Work, auto
 from fedkg.federated.executors.sharing import Room, plan_of
 from fedkg.federated.joints import Step
 from fedkg.federated.problem import pool
-from fedkg.federated.robust import TrimmedMean
-from fedkg.federated.start import BestModel
+from fedkg.federated.server.robust import TrimmedMean
 from fedkg.models import Module
 
 NAMES: tuple[Literal["stacked", "processes"], ...] = ("stacked", "processes")

@@ -16,11 +16,11 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Settings, fedavg, from_tensors, scfa, to_tensors, train
 from fedkg.federated.algorithms import ditto, fedprox, fedrep, ifca, krum, local_only, median, pcfedavg, scaffold
-from fedkg.federated.budget import Budget, affordable, ledgers, planned
 from fedkg.federated.joints import Step
-from fedkg.federated.privacy import ClippedClients
-from fedkg.federated.protected import AtMostOne, FixedMean, Protection, protected
-from fedkg.federated.sampling import PoissonSampling, UniformSampling
+from fedkg.federated.privacy.budget import Budget, affordable, ledgers, planned
+from fedkg.federated.privacy.protected import AtMostOne, FixedMean, Protection, protected
+from fedkg.federated.privacy.updates import ClippedClients
+from fedkg.federated.server.sampling import PoissonSampling, UniformSampling
 from fedkg.models import MLP, Params
 from fedkg.privacy import Spent, epsilon_of
 

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state, train
-from fedkg.federated.aggregate import WeightedMean
 from fedkg.federated.algorithms import fltrust, ifca, krum, median, multi_krum, trimmed_mean
 from fedkg.federated.joints import Aggregate
-from fedkg.federated.robust import Krum, TrimmedMean, TrustedMean
-from fedkg.federated.server import AdaptiveStep
+from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.optimisers import AdaptiveStep
+from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 
 F64 = torch.float64
 
@@ -88,7 +88,7 @@ def test_robust_means_lie_within_the_values(values: list[list[float]]) -> None:
 
 @given(VALUES)
 def test_distances_are_those_of_a_plain_loop(values: list[list[float]]) -> None:
-    from fedkg.federated.robust import _squared_distances
+    from fedkg.federated.server.robust import _squared_distances
 
     rows = torch.tensor(values, dtype=F64)
     expected = (rows.unsqueeze(0) - rows.unsqueeze(1)).square().sum(2)

@@ -10,9 +10,10 @@ from federations import FunctionScorer, LinearRules, classes, identical, largest
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated import Problem, ScoreOptions, Settings, fedavg, scfa, scoring, train
-from fedkg.federated.aggregate import WeightedMean
-from fedkg.federated.weighting import ByValidity
+from fedkg.federated import Problem, ScoreOptions, Settings, fedavg, scfa, train
+from fedkg.federated.server import scoring
+from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.models import MLP, Params
 from fedkg.zones import zone
 

@@ -16,12 +16,12 @@ from fedkg.federated import Algorithm, Problem, Settings, fedavg, initial_state,
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.algorithms import ditto, fedrep, fltrust, ifca
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import PrivateLayers
 from fedkg.federated.joints import OfClients
 from fedkg.federated.per_client import per_client
-from fedkg.federated.proximal import Proximal
 from fedkg.federated.randomness import model_seed, server_seed
-from fedkg.federated.robust import Trusted, TrustedMean
-from fedkg.federated.start import PrivateLayers
+from fedkg.federated.server.robust import Trusted, TrustedMean
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.models import Module, Params, names_of
 from fedkg.projection import Box

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from fedkg.errors import JobError
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.temporal.clusters import CLUSTER
-from fedkg.federated.weighting import ByValidity
 from fedkg.jobs import run_job
 from fedkg.jobs.arms import arms_of
 from fedkg.jobs.checkpoint import load_state

@@ -11,7 +11,7 @@ from fedkg.errors import JobError, SetError
 from fedkg.federated.agents.blocks import AllBlocks, OwnAndMean
 from fedkg.federated.agents.round_numbers import Equally
 from fedkg.federated.agents.sets import sets_of
-from fedkg.federated.server import AdaptiveStep
+from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.jobs import Job, run_job
 from fedkg.jobs.arms import arms_of
 from fedkg.jobs.assemble import assembled

@@ -9,12 +9,12 @@ from run_figures import figures
 
 from fedkg.errors import JobError
 from fedkg.federated import ALGORITHMS, ScoreOptions
-from fedkg.federated.local import SGD, Adam, PrivateFirst
-from fedkg.federated.proximal import Proximal
-from fedkg.federated.robust import TrimmedMean
-from fedkg.federated.server import AdaptiveStep
-from fedkg.federated.start import BestModel, PrivateLayers
-from fedkg.federated.weighting import ByValidity
+from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import BestModel, PrivateLayers
+from fedkg.federated.server.optimisers import AdaptiveStep
+from fedkg.federated.server.robust import TrimmedMean
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.jobs import Job, run_job
 from fedkg.jobs.arms import arms_of
 from fedkg.jobs.assemble import assembled

@@ -11,7 +11,7 @@ import yaml
 
 from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
-from fedkg.federated.clipped import ClippedGradient
+from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.arms import arms_of
 from fedkg.jobs.file.algorithm import Algorithm

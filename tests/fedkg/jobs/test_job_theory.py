@@ -10,7 +10,7 @@ import pytest
 from run_figures import figures
 
 from fedkg.errors import Stopped
-from fedkg.federated.theory import bound, rate_fit
+from fedkg.federated.theory.theorems import bound, rate_fit
 from fedkg.jobs import Event, Job, resume, run_job
 from fedkg.jobs.folder import RunFolder
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.errors import JobError
-from fedkg.federated.theory import noise_scale
+from fedkg.federated.theory.theorems import noise_scale
 from fedkg.privacy import ACCOUNTANTS, Gaussian, Spent, epsilon_of, noise_for
 from fedkg.privacy.accountants import ORDERS, _renyi
 

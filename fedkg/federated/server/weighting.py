@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated import scoring
 from fedkg.federated.joints import OnAllInvalid
-from fedkg.federated.scoring import ProbeScores, ScoredRows, ScoreOptions
+from fedkg.federated.server import scoring
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

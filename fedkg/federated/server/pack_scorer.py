@@ -11,7 +11,7 @@ from torch import Tensor
 from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.scorer import Probe
-from fedkg.federated.scoring import ProbeScores, ScoredRows
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.models.footprint import footprint
 from fedkg.models.model import Model, Params
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg.federated.client.optimisers import change, descend
 from fedkg.federated.joints import Outcome, Setting
-from fedkg.federated.local import change, descend
 from fedkg.federated.per_client import per_client
 from fedkg.federated.rows import equal_rows
 from fedkg.models.model import Gradient, Params

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.estimators import hypothesis_share
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.problem import Problem
 from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.federated.record import RoundRecord
-from fedkg.federated.scoring import ScoreOptions, Scorer, kept
+from fedkg.federated.server.scoring import ScoreOptions, Scorer, kept
+from fedkg.federated.theory.estimators import hypothesis_share
 from fedkg.models.model import Params
 
 ROWS = 8192

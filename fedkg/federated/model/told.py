@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import KnowledgeError
-from fedkg.federated.answers import Informed
+from fedkg.federated.model.answers import Informed
 from fedkg.models.model import Model, Params, Parted
 from fedkg.models.noise import Noise
 

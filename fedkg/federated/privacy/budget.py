@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.sampling import PoissonSampling
+from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.models.model import Params
 from fedkg.privacy import AccountantName, Entry, Gaussian, Ledger, Spent, epsilon_of, noise_for
 

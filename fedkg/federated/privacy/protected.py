@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.aggregate import Sums, WeightedMean
 from fedkg.federated.algorithm import Algorithm
-from fedkg.federated.batches import steps_of
-from fedkg.federated.budget import Budget, Unit, planned
-from fedkg.federated.clipped import ClippedGradient, parted
+from fedkg.federated.client.batches import steps_of
 from fedkg.federated.joints import OnAllInvalid, Weighting
 from fedkg.federated.per_client import per_client
-from fedkg.federated.privacy import ClippedClients
-from fedkg.federated.sampling import PoissonSampling
-from fedkg.federated.scoring import ProbeScores, ScoredRows
+from fedkg.federated.privacy.budget import Budget, Unit, planned
+from fedkg.federated.privacy.clipped import ClippedGradient, parted
+from fedkg.federated.privacy.updates import ClippedClients
+from fedkg.federated.server.aggregate import Sums, WeightedMean
+from fedkg.federated.server.sampling import PoissonSampling
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.models.model import Params

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.aggregate import Sums, WeightedMean
 from fedkg.federated.per_client import per_client
+from fedkg.federated.server.aggregate import Sums, WeightedMean
 from fedkg.models.model import Params
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated.batches import steps_of
+from fedkg.federated.client.batches import steps_of
 from fedkg.federated.settings import Own, Settings
 from fedkg.nearest import nearest
 

@@ -1,0 +1,1 @@
+"""Models whose answers obey what is known."""

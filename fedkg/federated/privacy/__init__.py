@@ -1,0 +1,1 @@
+"""Federations under differential privacy."""

@@ -1,0 +1,1 @@
+"""What the server does in a round: who takes part, what counts, how updates become one."""

@@ -1,0 +1,1 @@
+"""The constants and bounds of SCFA's theorems, as a run shows them."""
