@@ -1,0 +1,101 @@
+"""The clients' Kalman filters: each sees its own measurements alone, and knows nothing of the others.
+
+Letters: T steps, P states, D measurements.
+Source: Mohanty et al. 2025, section 3; the gain is the steady one of the discrete algebraic Riccati equation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import UsageError
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Client:
+    """A client of the learning, with all that stays with it.
+
+    Attributes:
+        name: for people. transition: A_mm, [P, P], which the server knows too. emission: C_mm, [D, P]. gain: K, [P, D].
+        measurements: y, [T, D], without unknown values.
+    """
+
+    name: str
+    transition: F64
+    emission: F64
+    gain: F64
+    measurements: F64
+
+    def __post_init__(self) -> None:
+        d, p = self.emission.shape
+        shapes = (self.transition.shape, self.gain.shape, self.measurements.shape[1:])
+        if shapes != ((p, p), (p, d), (d,)):
+            raise UsageError(
+                f"{self.name}: transition, gain and measurements do not fit the emission [{d}, {p}]",
+                expected=f"[{p}, {p}], [{p}, {d}], [T, {d}]",
+                received=f"{list(shapes[0])}, {list(shapes[1])}, {list(self.measurements.shape)}",
+            )
+        for name in ("transition", "emission", "gain", "measurements"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise UsageError(
+                    f"{self.name}: `{name}` has values that are no numbers", help="fill gaps before: unknown values stop a filter"
+                )
+        radius = radius_of(self.transition - self.transition @ self.gain @ self.emission)
+        if radius >= 1:
+            raise UsageError(
+                f"{self.name}: the filter runs away",
+                expected="a spectral radius of A - A K C below 1",
+                received=f"{radius:.6g}",
+                help="another gain",
+            )
+
+
+def radius_of(matrix: F64) -> float:
+    """The spectral radius: the largest absolute eigenvalue."""
+    return float(np.abs(np.linalg.eigvals(matrix)).max())
+
+
+def steady_gain(transition: F64, emission: F64, process: F64, noise: F64) -> F64:
+    """The gain K [P, D] that a Kalman filter settles at.
+
+    Args:
+        transition: [P, P]. emission: [D, P]. process, noise: covariances [P, P] and [D, D] of what moves states and disturbs measurements.
+
+    Raises:
+        UsageError: no gain stabilises the filter: a state that grows is not seen in any measurement.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_discrete_are
+
+    try:
+        spread = solve_discrete_are(transition.T, emission.T, process, noise)
+        factor = cho_factor(emission @ spread @ emission.T + noise)
+    except LinAlgError as error:
+        raise UsageError(
+            "no steady Kalman gain exists for these matrices",
+            received=str(error),
+            help="states must be seen in the measurements, and the noise covariance be positive definite",
+        ) from error
+    return np.ascontiguousarray(cho_solve(factor, emission @ spread).T)
+
+
+def estimated(client: Client) -> F64:
+    """The posterior states [T, P] of a client's filter, from zero: h^t = (I - K C) A h^{t-1} + K y^t."""
+    from fedkg.granger.kernels import affine_scan
+
+    step = client.transition - client.gain @ (client.emission @ client.transition)
+    return affine_scan(np.ascontiguousarray(step), np.ascontiguousarray(client.measurements @ client.gain.T))
+
+
+def oracle(transition: F64, emissions: tuple[F64, ...], process: F64, noise: float, measurements: tuple[F64, ...]) -> F64:
+    """The posterior states [T, S] of one filter that knows the whole system and sees all measurements: what a federation cannot have."""
+    from scipy.linalg import block_diag
+
+    emission = block_diag(*emissions)
+    together = np.concatenate(measurements, axis=1)
+    gain = steady_gain(transition, emission, process, noise * np.eye(len(emission)))
+    return estimated(Client(name="oracle", transition=transition, emission=emission, gain=gain, measurements=together))

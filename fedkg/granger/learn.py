@@ -1,0 +1,225 @@
+"""Learning who drives whom: step by step as the paper has it, on averages, or at once.
+
+Letters: M clients, T steps, S states of all clients, P states of a client, D measurements of a client, E epochs.
+Source: Mohanty et al. 2025, algorithm 2 and section 5, with the corrected equations (16) - (24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import FedkgError, UsageError
+from fedkg.granger.moments import Moments, Series, moments, surprises
+from fedkg.parts import in_parts
+
+F64 = NDArray[np.float64]
+Mode = Literal["sequential", "batch", "closed_form"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Step sizes.
+
+    Attributes:
+        client: eta_1, by which a client follows its own loss. server: eta_2, by which it follows the server's gradient; 0: not at all.
+        causes: gamma, by which the server learns. ridge: lambda, the weight of squared parameters. normalised: epsilon, where steps are
+            divided by it and the squared norm of what they are taken along; None: they are not.
+    """
+
+    client: float = 5e-4
+    server: float = 5e-5
+    causes: float = 1e-4
+    ridge: float = 0.0
+    normalised: float | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.client, self.server, self.causes, self.ridge) < 0 or self.client == 0:
+            raise UsageError("rates are at least 0, that of the clients more", received=str(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Learnt:
+    """What was learnt.
+
+    Attributes:
+        causes: the blocks A_mn, [S, S]; the blocks of a client on itself, and those that the prior rules out, are 0.
+        augmentations: theta of each client, [P, D]. client_loss: mean of (L_m)_a, [E, M]. server_loss: mean of L_s, [E].
+    """
+
+    causes: F64
+    augmentations: tuple[F64, ...]
+    client_loss: F64
+    server_loss: F64
+
+    def block(self, series: Series, m: int, n: int) -> F64:
+        """A_mn, [P_m, P_n]: what client n does to client m."""
+        return self.causes[series.places[m], series.places[n]]
+
+    def strength(self, series: Series) -> F64:
+        """The Frobenius norm of every block, [M, M]: the score of a cause; row m, column n: n drives m."""
+        places = series.places
+        return np.array([[np.linalg.norm(self.causes[row, column]) for column in places] for row in places])
+
+
+def learn(
+    series: Series,
+    rates: Rates | None = None,
+    *,
+    mode: Mode = "sequential",
+    epochs: int = 8,
+    tolerance: float = 0.0,
+    start: Learnt | None = None,
+) -> Learnt:
+    """Who drives whom.
+
+    Args:
+        mode: ``sequential``: one sample a step, as published; ``batch``: gradients averaged over time, one step an epoch;
+            ``closed_form``: where both come to rest, at once.
+        epochs: the most. tolerance: ends before when nothing changes by more than this (relative), or the server's loss is at
+            most this after the first epoch (from zero it is nothing at first).
+        start: what to go on from; None: zeros, from where directions that nothing excites stay at zero (erratum E13).
+
+    Raises:
+        FedkgError: the steps are too large, and the learning diverges: at which client, and which rate it can have.
+    """
+    chosen = Rates() if rates is None else rates
+    if mode == "closed_form":
+        return at_rest(series, chosen)
+    row = np.zeros((series.states.shape[1],) * 2) if start is None else start.causes.copy()
+    thetas = [np.zeros(client.gain.shape) if start is None else start.augmentations[m].copy() for m, client in enumerate(series.clients)]
+    passes = _Sequential(series, chosen) if mode == "sequential" else _Batch(series, chosen)
+    losses: list[F64] = []
+    for number in range(epochs):
+        before = np.concatenate([row.ravel(), *(theta.ravel() for theta in thetas)])
+        losses.append(passes.step(row, thetas))
+        after = np.concatenate([row.ravel(), *(theta.ravel() for theta in thetas)])
+        moved = float(np.linalg.norm(after - before)) / max(float(np.linalg.norm(after)), 1e-300)
+        if moved <= tolerance or (number and losses[-1][:, 1].sum() <= tolerance):
+            break
+    found = np.array(losses)
+    return Learnt(causes=row, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1))
+
+
+class _Sequential:
+    """Epochs of one sample a step. Clients do not read each other's parameters, so that each goes through all steps by itself."""
+
+    def __init__(self, series: Series, rates: Rates) -> None:
+        self.series, self.rates = series, rates
+        lifts = [client.emission @ client.transition for client in series.clients]
+        found = [surprises(series, m) for m in range(len(series.clients))]
+        self.aligned = [np.ascontiguousarray(one @ lift) for one, lift in zip(found, lifts, strict=True)]
+        self.surprise = [np.ascontiguousarray((one**2).sum(1)) for one in found]
+        self.square = [np.ascontiguousarray(lift.T @ lift) for lift in lifts]
+        self.sizes = np.zeros((1, 1))
+        if rates.normalised is not None:
+            norms = [
+                np.repeat((series.states[:, place] ** 2).sum(1, keepdims=True), place.stop - place.start, 1) for place in series.places
+            ]
+            self.sizes = np.ascontiguousarray(np.concatenate(norms, 1))
+
+    def step(self, row: F64, thetas: Sequence[F64]) -> F64:
+        """One epoch, in place; the losses [M, 2] of clients and server, means over the steps. Raises FedkgError."""
+        from fedkg.granger.kernels import epoch
+
+        series, rates = self.series, self.rates
+        eps = -1.0 if rates.normalised is None else rates.normalised
+        steps = np.array([rates.client, rates.server, rates.causes, rates.ridge, eps])
+        losses, broken = np.zeros((len(series.clients), 2)), np.zeros(len(series.clients), dtype=np.int64)
+
+        def work(start: int, stop: int) -> None:
+            for m in range(start, stop):
+                client, place = series.clients[m], series.places[m]
+                broken[m] = epoch(
+                    client.measurements,
+                    series.states,
+                    self.aligned[m],
+                    self.surprise[m],
+                    client.transition,
+                    self.square[m],
+                    thetas[m],
+                    row[place],
+                    series.drivers(m).astype(np.float64),
+                    self.sizes,
+                    steps,
+                    losses[m],
+                )
+
+        in_parts(len(series.clients), 1, work)
+        for m in np.flatnonzero(broken).tolist():
+            raise diverged(series, rates, m, f"at step {int(broken[m])}")
+        return losses / (len(series.states) - 1)
+
+
+class _Batch:
+    """Epochs of one step on averages."""
+
+    def __init__(self, series: Series, rates: Rates) -> None:
+        self.series, self.rates = series, rates
+        self.known = [moments(series, m) for m in range(len(series.clients))]
+        if rates.normalised is not None:
+            raise UsageError("steps on averages are not normalised", help="mode: sequential, or rates without `normalised`")
+
+    def step(self, row: F64, thetas: Sequence[F64]) -> F64:
+        """One step, in place; the losses [M, 2] before it. Raises FedkgError."""
+        rates, losses = self.rates, []
+        for m, known in enumerate(self.known):
+            place, drivers = self.series.places[m], self.series.drivers(m)
+            own, theta = row[place][:, drivers], thetas[m]
+            losses.append(losses_of(known, theta, own))
+            ahead = known.transition @ theta
+            miss = ahead @ known.joint - own @ known.driving  # <e h^T>
+            client = known.surprise - known.square @ theta @ known.measured  # <B^T r_a y^T>
+            server = known.transition.T @ (ahead @ known.measured - own @ known.joint.T)
+            row[place, drivers] = own + 2 * rates.causes * (miss - rates.ridge * own)
+            theta += 2 * rates.client * (client - rates.ridge * theta) - 2 * rates.server * server
+            if not (np.isfinite(theta).all() and np.isfinite(row[place]).all()):
+                raise diverged(self.series, rates, m, "on averages")
+        return np.array(losses)
+
+
+def losses_of(known: Moments, theta: F64, row: F64) -> tuple[float, float]:
+    """The means of (L_m)_a and of |e_m|^2 for parameters that stay; theta: [P, D], row: [P, O]."""
+    ahead = known.transition @ theta
+    client = known.loss - 2 * float((theta * known.surprise).sum()) + float((theta * (known.square @ theta @ known.measured)).sum())
+    server = float((ahead * (ahead @ known.measured)).sum()) - 2 * float((row * (ahead @ known.joint)).sum())
+    return client, server + float((row * (row @ known.driving)).sum())
+
+
+def at_rest(series: Series, rates: Rates) -> Learnt:
+    """Where the learning comes to rest, of all such points that of the least norm: what `learn` reaches from zero."""
+    from fedkg.granger.rest import resting
+
+    row, thetas, losses = np.zeros((series.states.shape[1],) * 2), [], []
+    for m in range(len(series.clients)):
+        known = moments(series, m)
+        theta, own = resting(known, rates.client, rates.server, rates.ridge)
+        row[series.places[m], series.drivers(m)] = own
+        thetas.append(theta)
+        losses.append(losses_of(known, theta, own))
+    found = np.array(losses)[None]
+    return Learnt(causes=row, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1))
+
+
+def stability(series: Series, rates: Rates, m: int) -> float:
+    """max_t (2 eta_1 |C A|^2 + 2 eta_2 |A|^2) |y^t|^2 of client m: single-sample steps are stable below 2 (section 5)."""
+    client = series.clients[m]
+    lift = float(np.linalg.norm(client.emission @ client.transition, 2)) ** 2
+    own = float(np.linalg.norm(client.transition, 2)) ** 2
+    return (2 * rates.client * lift + 2 * rates.server * own) * float((client.measurements**2).sum(1).max())
+
+
+def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
+    """What is said when client m's parameters are no longer finite."""
+    number = stability(series, rates, m)
+    usable = rates.client * min(1.0, 1.0 / number) if number > 0 else rates.client
+    return FedkgError(
+        f"{series.clients[m].name}: the learning diverges {where}",
+        expected="a stability number below 2 (section 5)",
+        received=f"{number:.3g} with rates {rates.client:g} and {rates.server:g}",
+        help=f"rates of at most {usable:.2g} and {rates.server * usable / rates.client:.2g}, or normalised steps",
+    )

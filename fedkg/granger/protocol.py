@@ -1,0 +1,146 @@
+"""The learning as two parties carry it out, message by message: the reference of the fast loops, and what privacy is put on.
+
+A client holds its measurements and never hands out an array of their size: what leaves it are two states a step, what comes back is one
+gradient. Letters: P states, D measurements of a client.
+Source: Mohanty et al. 2025, algorithm 2, with the corrected equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import UsageError
+from fedkg.granger.kalman import Client, estimated
+from fedkg.granger.learn import Learnt, Rates
+from fedkg.granger.moments import Series
+from fedkg.granger.private import Cover, clip, clipped_rows, projected
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(slots=True, eq=False)
+class ClientSide:
+    """What runs at a client."""
+
+    client: Client
+    rates: Rates
+    cover: Cover | None = None
+    stream: np.random.Generator = field(default_factory=np.random.default_rng)
+    theta: F64 = field(init=False)
+    _y: F64 = field(init=False)
+    _states: F64 = field(init=False)
+
+    def __post_init__(self) -> None:
+        client = self.client
+        if self.cover is not None:
+            size = float(np.linalg.norm(client.gain, 2))
+            if size > self.cover.gain * (1 + 1e-12):
+                raise UsageError(
+                    f"{client.name}: its gain is larger than the promised bound",
+                    expected=f"at most {self.cover.gain:g}",
+                    received=f"{size:.4g}",
+                )
+            kept = clipped_rows(client.measurements, self.cover.measurement)
+            client = Client(name=client.name, transition=client.transition, emission=client.emission, gain=client.gain, measurements=kept)
+        self._y, self._states = client.measurements, estimated(client)
+        self.theta = np.zeros(client.gain.shape)
+
+    def send(self, t: int) -> tuple[F64, F64]:
+        """h_a and h_c of step t - 1: 2 P numbers."""
+        plain = self._states[t - 1]
+        moved = plain + self.theta @ self._y[t - 1]
+        if self.cover is None:
+            return moved, plain
+        noise = self.stream.standard_normal((2, len(plain)))
+        return moved + self.cover.sigma_augmented * noise[0], plain + self.cover.sigma_filtered * noise[1]
+
+    def receive(self, t: int, gradient: F64) -> float:
+        """Learn from the server's gradient, P numbers, and the client's own next measurement; its loss before that."""
+        client, before = self.client, self._y[t - 1]
+        lift = client.emission @ client.transition
+        miss = self._y[t] - lift @ (self._states[t - 1] + self.theta @ before)
+        push = 2 * self.rates.client * lift.T @ miss - self.rates.server * gradient
+        self.theta = self.theta + np.outer(push, before) - 2 * self.rates.client * self.rates.ridge * self.theta
+        if self.cover is not None:
+            self.theta = projected(self.theta, self.cover.augmentation)
+        return float(miss @ miss)
+
+
+@dataclass(slots=True, eq=False)
+class ServerSide:
+    """What runs at the server: it knows every A_mm, and sees states alone."""
+
+    transitions: Sequence[F64]
+    places: Sequence[slice]
+    drivers: Sequence[NDArray[np.bool_]]
+    rates: Rates
+    cover: Cover | None = None
+    stream: np.random.Generator = field(default_factory=np.random.default_rng)
+    causes: F64 = field(init=False)
+
+    def __post_init__(self) -> None:
+        total = self.places[-1].stop
+        self.causes = np.zeros((total, total))
+
+    def step(self, messages: Sequence[tuple[F64, F64]]) -> tuple[list[F64], float]:
+        """The gradient for each client, and the loss; the causes are learnt from the old values (a Jacobi step)."""
+        states = np.concatenate([plain for _, plain in messages])
+        gradients, loss = [], 0.0
+        for m, (moved, plain) in enumerate(messages):
+            place, drivers, own = self.places[m], self.drivers[m], self.transitions[m]
+            seen = states * drivers
+            miss = own @ (moved - plain) - self.causes[place] @ seen
+            loss += float(miss @ miss)
+            gradient = 2 * own.T @ miss
+            if self.cover is not None:
+                gradient = clip(gradient, self.cover.gradient) + self.cover.sigma_returned * self.stream.standard_normal(len(gradient))
+            gradients.append(gradient)
+            self.causes[place] += 2 * self.rates.causes * (np.outer(miss, seen) - self.rates.ridge * self.causes[place])
+        return gradients, loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Numbers sent in one step, and what sending all measurements would take."""
+
+    up: int
+    down: int
+    centralised: int
+
+    @property
+    def saved(self) -> int:
+        """Bytes saved a step on the way up, at 8 bytes a number, as the paper counts it."""
+        return 8 * (self.centralised - self.up)
+
+
+def traffic(series: Series) -> Traffic:
+    """What one step sends: 2 P up and P down for each client, against D."""
+    states = sum(len(client.transition) for client in series.clients)
+    return Traffic(up=2 * states, down=states, centralised=sum(len(client.emission) for client in series.clients))
+
+
+def exchanged(series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | None = None, seed: int = 0) -> Learnt:
+    """The learning carried out message by message; without a cover what `learn` gives in the mode `sequential`, to rounding."""
+    if rates.normalised is not None:
+        raise UsageError("messages carry no norms, by which steps could be divided", help="rates without `normalised`")
+    streams = np.random.default_rng(seed).spawn(len(series.clients) + 1)
+    sides = [ClientSide(client, rates, cover, stream) for client, stream in zip(series.clients, streams, strict=False)]
+    drivers = [series.drivers(m) for m in range(len(sides))]
+    server = ServerSide([client.transition for client in series.clients], series.places, drivers, rates, cover, streams[-1])
+    steps = len(series.states)
+    own, shared = np.zeros((epochs, len(sides))), np.zeros(epochs)
+    for number in range(epochs):
+        for t in range(1, steps):
+            gradients, loss = server.step([side.send(t) for side in sides])
+            shared[number] += loss
+            own[number] += [side.receive(t, gradient) for side, gradient in zip(sides, gradients, strict=True)]
+    return Learnt(
+        causes=server.causes,
+        augmentations=tuple(side.theta for side in sides),
+        client_loss=own / (steps - 1),
+        server_loss=shared / (steps - 1),
+    )

@@ -1,0 +1,105 @@
+"""From real measurements to clients: the correlation filter, low-dimensional states, and their own dynamics.
+
+Letters: M clients, T steps, D measurements, P states.
+Source: Mohanty et al. 2025, section 8 (HAI and SWaT): measurements with |Pearson| >= 0.3 with another client's are kept; states are the
+first P right singular vectors of a client's measurements; A_mm is a VAR(1) on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import UsageError
+from fedkg.granger.kalman import Client, steady_gain
+
+F64 = NDArray[np.float64]
+STEADY = 0.999
+"""The spectral radius to which a fitted transition is shrunk, where its series would grow without end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measured:
+    """A client's measurements [T, D], as they come, with their names."""
+
+    name: str
+    columns: tuple[str, ...]
+    values: F64
+
+
+def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measured, ...]:
+    """The clients with those of their measurements alone that go with at least one of another client.
+
+    Raises:
+        UsageError: nothing of a client goes with anything of another, or a value is unknown.
+    """
+    for client in clients:
+        broken = ~np.isfinite(client.values).all(0)
+        if broken.any():
+            raise UsageError(
+                f"{client.name}: unknown values in {client.columns[int(np.argmax(broken))]}",
+                help="interpolate gaps or choose a window without",
+            )
+    scaled = [_standard(client.values) for client in clients]
+    kept = []
+    for m, client in enumerate(clients):
+        others = np.concatenate([own for n, own in enumerate(scaled) if n != m], axis=1)
+        close = np.abs(scaled[m].T @ others / len(others)).max(1) >= least
+        if not close.any():
+            raise UsageError(
+                f"{client.name}: none of its measurements goes with one of another client",
+                expected=f"a correlation of at least {least:g}",
+                help="leave the client out, or ask for less",
+            )
+        columns = tuple(name for name, used in zip(client.columns, close.tolist(), strict=True) if used)
+        kept.append(Measured(name=client.name, columns=columns, values=np.ascontiguousarray(client.values[:, close])))
+    return tuple(kept)
+
+
+def client_of(
+    measured: Measured, states: int, *, process: float | None = None, scale: Mapping[str, tuple[float, float]] | None = None
+) -> Client:
+    """A client with P states from its standardised measurements.
+
+    Args:
+        states: P; at most as many as there are measurements.
+        process: variance by which the filter thinks the states to be moved; None: that of the residuals of the VAR(1).
+        scale: mean and deviation of each column, of training data; None: those of these values.
+
+    Raises:
+        UsageError: more states than measurements have directions.
+    """
+    values = _standard(measured.values) if scale is None else _scaled(measured, scale)
+    left, sizes, right = np.linalg.svd(values, full_matrices=False)
+    rank = int((sizes > 1e-9 * sizes[0]).sum()) if len(sizes) else 0
+    if states > rank:
+        raise UsageError(
+            f"{measured.name}: its measurements have {rank} directions", expected=f"at most {rank} states", received=str(states)
+        )
+    deviation = np.sqrt(len(values))
+    found = left[:, :states] * deviation  # states of unit variance: y = U S V^T, h = sqrt(T) U_P, C = V_P S_P / sqrt(T)
+    emission = np.ascontiguousarray((right[:states] * (sizes[:states, None] / deviation)).T)
+    before, now = found[:-1], found[1:]
+    transition = np.linalg.lstsq(before, now, rcond=None)[0].T
+    radius = float(np.abs(np.linalg.eigvals(transition)).max())
+    transition = np.ascontiguousarray(transition * min(1.0, STEADY / radius)) if radius else transition
+    moved = now - before @ transition.T
+    spread = moved.T @ moved / len(moved) if process is None else process * np.eye(states)
+    unseen = values - found @ emission.T
+    noise = np.diag(np.maximum(unseen.var(axis=0), 1e-6))
+    gain = steady_gain(transition, emission, spread + 1e-9 * np.eye(states), noise)
+    return Client(name=measured.name, transition=transition, emission=emission, gain=gain, measurements=np.ascontiguousarray(values))
+
+
+def _standard(values: F64) -> F64:
+    """Mean 0 and deviation 1 in every column; a constant one is 0."""
+    deviation = values.std(axis=0)
+    return np.asarray((values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), dtype=np.float64)
+
+
+def _scaled(measured: Measured, scale: Mapping[str, tuple[float, float]]) -> F64:
+    mean, deviation = (np.array([scale[name][end] for name in measured.columns]) for end in (0, 1))
+    return np.asarray((measured.values - mean) / np.where(deviation > 0, deviation, 1.0), dtype=np.float64)

@@ -1,0 +1,124 @@
+"""Linear state-space systems whose causes are known, to learn from: h^t = A h^{t-1} + w, y^t = C h^t + v.
+
+Letters: M clients, T steps, S states of all clients, P states of a client, D measurements of a client.
+Source: Mohanty et al. 2025, section 2; the settings are those in which the learner is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import UsageError
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class System:
+    """A system of clients, each with states and measurements of its own.
+
+    Attributes:
+        transition: A, [S, S]; the block of rows of m and columns of n is what n does to m.
+        emissions: C_mm, [D, P] of each client. process: covariance of w, [S, S]. noise: variance of every entry of v.
+    """
+
+    transition: F64
+    emissions: tuple[F64, ...]
+    process: F64
+    noise: float
+
+    def __post_init__(self) -> None:
+        states = sum(self.sizes)
+        if self.transition.shape != (states, states) or self.process.shape != (states, states):
+            raise UsageError(
+                "the transition and the process covariance must fit the clients' states",
+                expected=f"[{states}, {states}]",
+                received=f"{list(self.transition.shape)} and {list(self.process.shape)}",
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """P of each client."""
+        return tuple(emission.shape[1] for emission in self.emissions)
+
+    def block(self, m: int, n: int) -> F64:
+        """A_mn: what client n does to client m."""
+        places = places_of(self.sizes)
+        return self.transition[places[m], places[n]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """States [T, S] and the measurements [T, D] of each client."""
+
+    states: F64
+    measurements: tuple[F64, ...]
+
+
+def places_of(sizes: Sequence[int]) -> list[slice]:
+    """Where the states of each client stand among all of them."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    return [slice(start, stop) for start, stop in pairwise(ends)]
+
+
+def recorded(system: System, steps: int, *, seed: int, burn_in: int = 50, shift: F64 | None = None) -> Recording:
+    """What a system does, T steps after `burn_in` others.
+
+    Args:
+        shift: [T + burn_in, S], added to the states before each step; None for nothing.
+    """
+    stream = np.random.default_rng(seed)
+    whole = steps + burn_in
+    root = np.linalg.cholesky(system.process + 1e-300 * np.eye(len(system.process)))
+    pushes = stream.standard_normal((whole, len(system.transition))) @ root.T
+    states = np.empty_like(pushes)
+    now = np.zeros(len(system.transition))
+    for t in range(whole):
+        now = system.transition @ now + pushes[t]
+        if shift is not None:
+            now = now + shift[t]
+        states[t] = now
+    kept = states[burn_in:]
+    places = places_of(system.sizes)
+    deviation = np.sqrt(system.noise)
+    seen = [
+        kept[:, place] @ emission.T + deviation * stream.standard_normal((steps, len(emission)))
+        for place, emission in zip(places, system.emissions, strict=True)
+    ]
+    return Recording(kept, tuple(np.ascontiguousarray(one) for one in seen))
+
+
+def stationary(transition: F64, process: F64) -> F64:
+    """The covariance of the states in the long run: Sigma = A Sigma A^T + Q (the paper's (71) - (73) omit terms).
+
+    Raises:
+        UsageError: states that grow without end.
+    """
+    from scipy.linalg import solve_discrete_lyapunov
+
+    radius = float(np.abs(np.linalg.eigvals(transition)).max())
+    if radius >= 1:
+        raise UsageError("the states have no stationary covariance", expected="a spectral radius below 1", received=f"{radius:.6g}")
+    return np.asarray(solve_discrete_lyapunov(transition, process), dtype=np.float64)
+
+
+def two_clients(
+    *, seed: int, slow: float = 0.98, fast: float = 0.5, drive: float = 0.25, back: float = 0.0, measurements: int = 8, quiet: float = 0.01
+) -> System:
+    """A slow, strongly excited client that drives a fast, quiet one: setting S of two clients with two states each.
+
+    Args:
+        slow, fast: A_11 and A_22 as multiples of the identity. drive, back: every entry of A_21 and A_12. measurements: D. quiet: the
+            variance with which client 2 is excited by itself; that of client 1 is 1.
+    """
+    stream = np.random.default_rng(seed)
+    transition = np.zeros((4, 4))
+    transition[:2, :2], transition[2:, 2:] = slow * np.eye(2), fast * np.eye(2)
+    transition[2:, :2], transition[:2, 2:] = drive, back
+    emissions = tuple(stream.standard_normal((measurements, 2)) / np.sqrt(measurements) for _ in range(2))
+    return System(transition=transition, emissions=emissions, process=np.diag([1.0, 1.0, quiet, quiet]), noise=0.01)
