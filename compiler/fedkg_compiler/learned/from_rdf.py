@@ -1,0 +1,147 @@
+"""Findings read back from a graph: what `to_rdf` wrote, or what somebody else wrote in its words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import pyoxigraph as ox
+from pydantic import ValidationError
+
+from fedkg.errors import FedkgError
+from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence
+from fedkg_compiler.learned import words
+from fedkg_compiler.learned.words import LABEL, TYPE, fkg
+
+Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
+Made = TypeVar("Made")
+
+
+def read(triples: Sequence[ox.Quad], name: str) -> tuple[Learned, ...]:
+    """What each run of a graph has learnt, by the runs' IRIs.
+
+    Args:
+        triples: the graph's. name: of the file, for messages.
+
+    Raises:
+        FedkgError: a finding lacks something, or has something of another kind: which one, and what.
+    """
+    about: dict[Node, dict[str, list[Node]]] = defaultdict(lambda: defaultdict(list))
+    for quad in triples:
+        about[quad.subject][quad.predicate.value].append(quad.object)
+    kinds = {kind: sorted(_of_kind(about, kind), key=_order) for kind in ("FoundProperty", "CausalEdge", "RuleEvidence")}
+    units = {node: text for text, node in reversed(words.units().items())}
+    runs: dict[str, list[Node]] = defaultdict(list)
+    for findings in kinds.values():
+        for node in findings:
+            runs[_said(about[node], words.GENERATED_BY) or ""].append(node)
+
+    def made(kind: str, members: Iterable[Node], make: Callable[[Node], Made]) -> tuple[Made, ...]:
+        return tuple(_made(node, make, name) for node in kinds[kind] if node in members)
+
+    return tuple(
+        Learned(
+            run=_text(about[ox.NamedNode(run)], "sha256") if run else "",
+            title=(_said(about[ox.NamedNode(run)], LABEL) if run else None) or "findings without a run",
+            software="",
+            began=(_said(about[ox.NamedNode(run)], words.STARTED) if run else None) or "",
+            properties=made("FoundProperty", set(members), lambda node: _property(about, units, node)),
+            evidence=made("RuleEvidence", set(members), lambda node: _evidence(about[node])),
+            edges=made("CausalEdge", set(members), lambda node: _edge(about[node])),
+        )
+        for run, members in sorted(runs.items())
+    )
+
+
+def _order(node: Node) -> tuple[int, str]:
+    """The order in which findings are numbered."""
+    return len(str(node)), str(node)
+
+
+def _of_kind(about: Mapping[Node, Mapping[str, Sequence[Node]]], kind: str) -> Iterable[Node]:
+    return (node for node, said in about.items() if fkg(kind) in said.get(TYPE.value, ()))
+
+
+def _made(node: Node, make: Callable[[Node], Made], name: str) -> Made:
+    try:
+        return make(node)
+    except (KeyError, ValueError, ValidationError) as error:
+        lacking = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+        raise FedkgError(f"{name}: the finding {node} cannot be read", received=lacking, help="see the words of fkg-learned.ttl") from error
+
+
+def _property(about: Mapping[Node, Mapping[str, Sequence[Node]]], units: Mapping[ox.NamedNode, str], node: Node) -> FoundProperty:
+    said = about[node]
+    numbers = [_number(about[own], units) for own in sorted(said.get(fkg("number").value, ()), key=_order)]
+    text = _needed(said, "formula")
+    numbers.sort(key=lambda one: text.find(f"?{one.name}"))
+    return FoundProperty(
+        inference=_needed(said, "inference"),
+        template=_needed(said, "template"),
+        text=text,
+        client=_text(said, "client"),
+        numbers=tuple(numbers),
+        traces=int(_needed(said, "traces")),
+        epsilon=float(_text(said, "epsilon")) if _text(said, "epsilon") else None,
+    )
+
+
+def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]) -> FoundNumber:
+    number = said.get(words.NUMERIC_VALUE.value, ())
+    if not number or not isinstance(number[0], ox.Literal):
+        raise KeyError("qudt:numericValue")
+    unit = next(iter(said.get(words.UNIT.value, ())), None)
+    direction = _text(said, "direction") or "none"
+    if direction not in ("up", "down", "none"):
+        raise ValueError(f"a direction is up, down or none, not {direction}")
+    return FoundNumber.model_validate(
+        {
+            "name": _needed(said, "numberName"),
+            "value": float(number[0].value),
+            "unit": units.get(unit, unit.value) if isinstance(unit, ox.NamedNode) else _said(said, words.UNIT) or "",
+            "integer": number[0].datatype == words.INTEGER,
+            "direction": direction,
+        }
+    )
+
+
+def _evidence(said: Mapping[str, Sequence[Node]]) -> RuleEvidence:
+    return RuleEvidence.model_validate(
+        {
+            "rule": _needed(said, "ruleName"),
+            "title": _said(said, LABEL) or "",
+            "kind": _text(said, "kind") or "other",
+            "about": _needed(said, "about"),
+            "training": _text(said, "training"),
+            "applied": int(_needed(said, "applied")),
+            "violated": int(_needed(said, "violated")),
+            "example": _text(said, "example"),
+        }
+    )
+
+
+def _edge(said: Mapping[str, Sequence[Node]]) -> CausalEdge:
+    return CausalEdge(
+        driver=_needed(said, "driver"),
+        driven=_needed(said, "driven"),
+        strength=float(_needed(said, "strength")),
+        lag=int(_text(said, "lagSteps") or 1),
+        p_value=float(_text(said, "pValue")) if _text(said, "pValue") else None,
+    )
+
+
+def _needed(said: Mapping[str, Sequence[Node]], name: str) -> str:
+    found = _text(said, name)
+    if not found:
+        raise KeyError(f"fkg:{name}")
+    return found
+
+
+def _text(said: Mapping[str, Sequence[Node]], name: str) -> str:
+    return _said(said, fkg(name)) or ""
+
+
+def _said(said: Mapping[str, Sequence[Node]], property: ox.NamedNode) -> str | None:
+    """The one thing that a property says of a node, as text; the least where it says several."""
+    return min((node.value for node in said.get(property.value, ()) if isinstance(node, ox.Literal | ox.NamedNode)), default=None)

@@ -1,0 +1,135 @@
+"""What a run has learnt as RDF, each finding with the run that it came of (PROV-O).
+
+The IRIs are ``urn:fedkg:run:DIGEST#...``, the digest being that of all that was learnt: the same findings have the same IRIs, those of two
+runs never meet, and graphs of many runs can be loaded together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pyoxigraph as ox
+
+from fedkg.learned import CausalEdge, FoundProperty, Learned, RuleEvidence
+from fedkg_compiler.learned import words
+from fedkg_compiler.learned.words import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
+from fedkg_compiler.ontology.standard import FKG, QUDT, RDFS, XSD
+
+DIGITS = 16
+"""Hexadecimal digits of a run's digest that its IRIs have."""
+
+
+def turtle(learned: Learned) -> str:
+    """What a run has learnt as Turtle; the same text for the same findings."""
+    space = f"urn:fedkg:run:{hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]}#"
+    triples = [*_run(learned, space)]
+    units = words.units()
+    for number, found in enumerate(learned.properties):
+        triples += _property(found, space, number, units)
+    for number, evidence in enumerate(learned.evidence):
+        triples += _evidence(evidence, space, number)
+    for number, edge in enumerate(learned.edges):
+        triples += _edge(edge, space, number, learned.step)
+    prefixes = {"fkg": FKG, "prov": words.PROV, "qudt": QUDT, "rdfs": RDFS, "xsd": XSD, "run": space, "unit": "http://qudt.org/vocab/unit/"}
+    body = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes=prefixes)
+    assert body is not None, "a serialisation without a file is bytes"
+    lines = body.decode().splitlines()
+    return "\n".join([*sorted(lines[: len(prefixes)]), "", *lines[len(prefixes) :], ""])  # the writer has the prefixes in any order
+
+
+def _run(learned: Learned, space: str) -> Iterator[ox.Triple]:
+    run, agent = _activity(space), ox.NamedNode(f"{space}software")
+    yield ox.Triple(run, TYPE, fkg("Run"))
+    yield ox.Triple(run, LABEL, ox.Literal(learned.title))
+    yield ox.Triple(run, fkg("sha256"), ox.Literal(learned.run))
+    yield ox.Triple(run, words.STARTED, ox.Literal(learned.began, datatype=DATE_TIME))
+    yield ox.Triple(run, words.ASSOCIATED, agent)
+    for end, time in zip(("dataFrom", "dataTo"), learned.window or (), strict=False):
+        yield ox.Triple(run, fkg(end), ox.Literal(time))
+    for number, file in enumerate(learned.files):
+        node = ox.NamedNode(f"{space}file-{number}")
+        yield ox.Triple(run, words.USED, node)
+        yield ox.Triple(node, TYPE, words.ENTITY)
+        yield ox.Triple(node, LABEL, ox.Literal(file.name))
+        yield ox.Triple(node, fkg("sha256"), ox.Literal(file.sha256))
+    yield ox.Triple(agent, TYPE, words.SOFTWARE)
+    yield ox.Triple(agent, LABEL, ox.Literal(learned.software))
+
+
+def _property(found: FoundProperty, space: str, number: int, units: dict[str, ox.NamedNode]) -> Iterator[ox.Triple]:
+    node = ox.NamedNode(f"{space}property-{number}")
+    yield from _finding(node, "FoundProperty", f"{found.inference} of {found.client or 'all clients'}", space)
+    yield _text(node, "inference", found.inference)
+    yield _text(node, "template", found.template)
+    yield _text(node, "formula", found.text)
+    if found.client:
+        yield _text(node, "client", found.client)
+    yield _count(node, "traces", found.traces)
+    yield _real(node, "confidence", found.confidence)
+    if found.epsilon is not None:
+        yield _real(node, "epsilon", found.epsilon)
+    numbers = [(each, ox.NamedNode(f"{space}property-{number}-{quote(each.name, safe='')}")) for each in found.numbers]
+    for _, own in numbers:
+        yield ox.Triple(node, fkg("number"), own)
+    for each, own in numbers:
+        yield ox.Triple(own, TYPE, fkg("FoundNumber"))
+        yield _text(own, "numberName", each.name)
+        value = ox.Literal(str(round(each.value)), datatype=INTEGER) if each.integer else ox.Literal(repr(each.value), datatype=DOUBLE)
+        yield ox.Triple(own, words.NUMERIC_VALUE, value)
+        if each.unit:
+            yield ox.Triple(own, words.UNIT, units.get(each.unit, ox.Literal(each.unit)))
+        yield _text(own, "direction", each.direction)
+
+
+def _evidence(evidence: RuleEvidence, space: str, number: int) -> Iterator[ox.Triple]:
+    node = ox.NamedNode(f"{space}evidence-{number}")
+    yield from _finding(node, "RuleEvidence", evidence.title or evidence.rule, space)
+    yield _text(node, "ruleName", evidence.rule)
+    yield _text(node, "kind", evidence.kind)
+    yield _text(node, "about", evidence.about)
+    if evidence.training:
+        yield _text(node, "training", evidence.training)
+    yield _count(node, "applied", evidence.applied)
+    yield _count(node, "violated", evidence.violated)
+    yield _real(node, "violationRate", evidence.rate)
+    yield _real(node, "confidence", 1.0 - evidence.rate)
+    if evidence.example:
+        yield _text(node, "example", evidence.example)
+
+
+def _edge(edge: CausalEdge, space: str, number: int, step: float | None) -> Iterator[ox.Triple]:
+    node = ox.NamedNode(f"{space}edge-{number}")
+    yield from _finding(node, "CausalEdge", f"{edge.driver} drives {edge.driven}", space)
+    yield _text(node, "driver", edge.driver)
+    yield _text(node, "driven", edge.driven)
+    yield _real(node, "strength", edge.strength)
+    yield _count(node, "lagSteps", edge.lag)
+    if step is not None:
+        yield _real(node, "lagSeconds", edge.lag * step)
+    if edge.p_value is not None:
+        yield _real(node, "pValue", edge.p_value)
+        yield _real(node, "confidence", 1.0 - edge.p_value)
+
+
+def _finding(node: ox.NamedNode, kind: str, label: str, space: str) -> Iterator[ox.Triple]:
+    yield ox.Triple(node, TYPE, fkg(kind))
+    yield ox.Triple(node, LABEL, ox.Literal(label))
+    yield ox.Triple(node, words.GENERATED_BY, _activity(space))
+
+
+def _activity(space: str) -> ox.NamedNode:
+    return ox.NamedNode(f"{space}run")
+
+
+def _text(node: ox.NamedNode, name: str, value: str) -> ox.Triple:
+    return ox.Triple(node, fkg(name), ox.Literal(value))
+
+
+def _count(node: ox.NamedNode, name: str, value: int) -> ox.Triple:
+    return ox.Triple(node, fkg(name), ox.Literal(str(value), datatype=INTEGER))
+
+
+def _real(node: ox.NamedNode, name: str, value: float) -> ox.Triple:
+    return ox.Triple(node, fkg(name), ox.Literal(repr(float(value)), datatype=DOUBLE))

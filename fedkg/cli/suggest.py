@@ -1,0 +1,79 @@
+"""`fedkg suggest`: candidate rules from what runs have learnt, for a person to accept."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedkg.cli.learned import of_run
+from fedkg.cli.rewrite import check_place, write_whole
+from fedkg.cli.screen import AsJson, count, print_json, say
+from fedkg.errors import UsageError
+
+if TYPE_CHECKING:
+    from fedkg.learned import Learned
+
+
+def suggest(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN | GRAPH ...", help="Folders of finished runs, or graphs that `fedkg ontology learned` has written."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="RULES", help="The rule file to write; else on the screen.")
+    ] = None,
+    client: Annotated[str, typer.Option("--client", metavar="NAME", help="Rules for this client alone, with its own numbers.")] = "",
+    confidence: Annotated[
+        float, typer.Option("--confidence", min=0.0, max=1.0, help="Leave out properties that fewer further series would keep.")
+    ] = 0.0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the rule file if it is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Propose rules from what runs have learnt. Nothing of it holds until somebody has taken it over.
+
+    A property that was mined at many clients is proposed with the loosest of their numbers; with --client, with that client's own.
+
+    \b
+    Examples:
+      fedkg suggest runs/traffic-001
+      fedkg suggest learned.ttl --client "station 7" -o candidates.fkg
+    """
+    from fedkg import authoring
+
+    if output is not None:
+        check_place(output, "candidates.fkg")
+        if output.exists() and not force:
+            raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
+    found = _found(sources)
+    known = sorted({one.client for run in found for one in run.properties} - {""})
+    if client and client not in known:
+        raise UsageError(
+            f"nothing was found for a client `{client}`", expected=", ".join(known[:20]) or "a run whose rules infer something"
+        )
+    made = authoring.proposals(found, client=client, least=confidence)
+    if output is not None:
+        write_whole(output, made.text)
+    if as_json:
+        print_json({"rules": made.rules, "causes": made.causes, "notes": made.notes, "text": made.text})
+    elif output is None:
+        say(made.text.rstrip("\n"))
+    else:
+        say(f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, {count(made.notes, 'note')}")
+        say(f"next: read it, keep what is right, then fedkg check YOUR-RULES.fkg {shlex.quote(str(output))}")
+
+
+def _found(sources: Sequence[Path]) -> list[Learned]:
+    """What the runs and graphs hold. Raises UsageError where one holds nothing."""
+    from fedkg import authoring
+
+    found: list[Learned] = []
+    for source in sources:
+        own = (of_run(source),) if source.is_dir() else authoring.findings(authoring.existing(source))
+        if not any(one.properties or one.edges or one.evidence for one in own):
+            raise UsageError(f"{source} holds no findings", help="a graph of findings: fedkg ontology learned RUN -o learned.ttl")
+        found += own
+    return found

@@ -1,0 +1,135 @@
+"""What a run has learnt, from the tables of its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedkg.errors import UsageError
+from fedkg.jobs.folder import ENVIRONMENT, PACK, RESULTS, Row, RunFolder
+from fedkg.learned import FoundNumber, FoundProperty, Learned, RuleEvidence, UsedFile
+from fedkg.pack import Pack, read_pack
+
+if TYPE_CHECKING:
+    from fedkg.federated.temporal.properties import Properties
+
+
+def property_rows(arm: str, clients: Sequence[str], traces: Sequence[int], found: Properties | None) -> list[Row]:
+    """Lines of `properties.csv`: every number that was found in the series of a site; what they leave open has none.
+
+    Args:
+        clients, traces: the sites' names, and how many series each has.
+    """
+    if found is None:
+        return []
+    rows: list[Row] = []
+    for inference, values in zip(found.inferences, found.values, strict=True):
+        whole = inference.per == "run"
+        for place, name in enumerate(("",) if whole else clients):
+            seen = sum(traces) if whole else traces[place]
+            own = values[place].tolist()
+            if any(value != value for value in own):
+                continue
+            for parameter, value in zip(inference.parameters, own, strict=True):
+                rows.append(
+                    {
+                        "arm": arm,
+                        "client": name,
+                        "inference": inference.name,
+                        "number": parameter.name,
+                        "value": value,
+                        "unit": parameter.unit,
+                        "traces": seen,
+                        "epsilon": found.epsilon,
+                    }
+                )
+    return rows
+
+
+def learned_of(folder: str | Path) -> Learned:
+    """What a finished run has learnt.
+
+    Properties are those of the first training that found any: every training of a run finds them in the same way in its own split. Evidence
+    is about the data, and about the models of every training.
+
+    Raises:
+        UsageError: the folder is no run, or the run has not come to its end. PackError: its pack is damaged.
+    """
+    files = RunFolder(Path(folder))
+    if not files.exists():
+        raise UsageError(f"{folder} is no run", expected="the folder of a run, as `fedkg run` makes it")
+    if not (files.path / RESULTS).is_file():
+        raise UsageError(f"the run in {folder} has not come to its end", help=f"go on with it: fedkg run --resume {folder}")
+    environment: Mapping[str, Any] = files.read_json(ENVIRONMENT)
+    pack = read_pack((files.path / PACK).read_bytes(), name=PACK)
+    return Learned(
+        run=environment["job_sha256"],
+        title=environment["job"]["title"] or environment["job"]["name"],
+        software=f"fedkg {environment['fedkg']}",
+        began=_iso(environment["started"]),
+        step=pack.manifest.contract.step,
+        files=tuple(UsedFile(name=Path(one["path"]).name, sha256=one["sha256"]) for one in environment["sources"]),
+        properties=tuple(_properties(pack, files.rows("properties.csv"))),
+        evidence=(*_about_data(files.rows("checks.csv")), *_about_models(files.rows("rules.csv"))),
+    )
+
+
+def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[FoundProperty]:
+    inferences = {inference.name: inference for inference in pack.manifest.inferences}
+    first = rows[0]["arm"] if rows else ""
+    own = [row for row in rows if row["arm"] == first]
+    for (client, name), group in groupby(own, key=lambda row: (row["client"], row["inference"])):
+        lines, inference = list(group), inferences[name]
+        known = {parameter.name: parameter for parameter in inference.parameters}
+        yield FoundProperty(
+            inference=name,
+            template=inference.template,
+            text=inference.text,
+            client=client,
+            traces=int(lines[0]["traces"]),
+            epsilon=float(lines[0]["epsilon"]) if lines[0]["epsilon"] else None,
+            numbers=tuple(
+                FoundNumber(
+                    name=line["number"],
+                    value=float(line["value"]),
+                    unit=line["unit"],
+                    integer=known[line["number"]].integer,
+                    direction=known[line["number"]].direction,
+                )
+                for line in lines
+            ),
+        )
+
+
+def _about_data(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]:
+    for row in rows:
+        yield RuleEvidence(
+            rule=row["rule"],
+            title=row["title"],
+            kind=row["kind"],
+            about="data",
+            applied=int(row["evaluations"]),
+            violated=int(row["violated"]),
+            example=row["example"],
+        )
+
+
+def _about_models(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]:
+    for row in rows:
+        yield RuleEvidence(
+            rule=row["rule"],
+            title=row["title"],
+            kind=row["kind"],
+            about="model",
+            training=row["arm"],
+            applied=int(row["applied"] or 0),
+            violated=int(row["violated"] or 0),
+            example=row["example"],
+        )
+
+
+def _iso(text: str) -> str:
+    """A time as XML Schema writes it: ``2026-01-31T12:00:00+0100`` with a colon in its offset."""
+    return f"{text[:-2]}:{text[-2:]}" if len(text) > 5 and text[-5] in "+-" else text

@@ -1,0 +1,118 @@
+"""Candidate rules: what they say, that they compile, and that the series they were found in keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkg import authoring
+from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence
+from fedkg_compiler.learned.candidates import _rounded, proposed
+from fedkg_compiler.learned.to_rdf import turtle
+
+TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
+
+
+def _found(client: str, low: float, high: float, *, end: float = 7.0, unit: str = "") -> FoundProperty:
+    return FoundProperty(
+        inference="night",
+        template="operational_range",
+        text=TEXT,
+        client=client,
+        traces=38,
+        numbers=(
+            FoundNumber(name="low", value=low, unit=unit, direction="down"),
+            FoundNumber(name="high", value=high, unit=unit, direction="up"),
+            FoundNumber(name="end", value=end, integer=True),
+        ),
+    )
+
+
+def _learned(*properties: FoundProperty, **more: object) -> Learned:
+    return Learned.model_validate(
+        {"run": "1", "title": "Traffic", "software": "s", "began": "2026-01-31T12:00:00Z", "properties": properties} | more
+    )
+
+
+def test_the_loosest_numbers_of_all_clients() -> None:
+    made = proposed([_learned(_found("a", 3.0, 835.0), _found("b", 7.99999, 71.0))])
+    assert made.rules == 1
+    assert made.text.splitlines() == [
+        "# Candidates for all clients, from what was learnt in: Traffic (2026-01-31T12:00:00Z). Keep what is right, change it, delete the",
+        "# rest.",
+        "",
+        "# night: found in the series of 2 clients, 38 of them each. Of further series, 92% or more are expected to keep it.",
+        'rule night_everywhere "Found in the series of 2 clients."',
+        "  kind temporal",
+        "  require initially follows operational_range(volume, 3, 835, 0, 7)",
+    ]
+
+
+def test_one_client_has_its_own_numbers() -> None:
+    made = proposed([_learned(_found("a", 3.0, 835.0), _found("Graz 2", 7.5, 71.0))], client="Graz 2")
+    assert "rule night_graz_2 " in made.text
+    assert "operational_range(volume, 7.5, 71, 0, 7)" in made.text
+
+
+def test_numbers_that_differ_and_have_no_looser_side_give_no_rule() -> None:
+    made = proposed([_learned(_found("a", 3.0, 835.0, end=7), _found("b", 3.0, 835.0, end=8))])
+    assert made.rules == 0
+    assert "?end differ" in made.text
+
+
+def test_a_property_that_is_not_sure_enough_is_left_out() -> None:
+    made = proposed([_learned(_found("a", 3.0, 835.0))], least=0.95)
+    assert made.rules == 0
+    assert "Left out" in made.text
+
+
+def test_evidence_about_the_data_becomes_notes() -> None:
+    kept = RuleEvidence(rule="warm", title="", kind="physical", about="data", applied=10_000, violated=0)
+    broken = RuleEvidence(rule="dry", title="", kind="physical", about="data", applied=200, violated=3, example="row 7: humid 9")
+    model = RuleEvidence(rule="dry", title="", kind="physical", about="model", training="t", applied=200, violated=3)
+    made = proposed([_learned(evidence=(kept, broken, model))])
+    assert made.notes == 2
+    assert "warm: held in all 10,000 cases of the data; it can be made `hard`." in made.text
+    assert "dry: the data itself breaks it in 3 of 200 cases (1.50%)" in made.text
+
+
+@given(st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-6), st.sampled_from(["up", "down"]))
+def test_rounding_never_tightens(value: float, direction: str) -> None:
+    rounded = float(_rounded(value, direction))
+    slack = 1e-5 * abs(value) + 1e-12
+    assert rounded >= value - slack if direction == "up" else rounded <= value + slack
+    assert abs(rounded - value) <= 2e-3 * abs(value) + slack
+
+
+def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> None:
+    edge = CausalEdge(driver="a", driven="b", strength=0.3, lag=1, p_value=0.01)
+    weak = CausalEdge(driver="b", driven="a", strength=0.01, lag=1, p_value=0.6)
+    found = _learned(_found("a", 3.0, 835.0, unit="degC"), edges=(edge, weak))
+    rules = "timeline step 1 h ends clip\noutput volume in degC span 0 .. 900\nuse rules templates.operational_range\n"
+    (tmp_path / "rules.fkg").write_text(rules + "rule warm require volume >= 0 degC\n")
+    made = proposed([found])
+    (tmp_path / "candidates.fkg").write_text(made.text)
+    (tmp_path / "found.ttl").write_text(turtle(found))
+    result = authoring.check([tmp_path / "rules.fkg", tmp_path / "candidates.fkg", tmp_path / "found.ttl"])
+    assert result.pack is not None, [one.message for one in result.diagnostics]
+    assert [rule.name for rule in result.pack.manifest.rules] == ["night_everywhere", "warm"]
+    (cause,) = result.pack.manifest.causes
+    assert [(drive.driver, drive.driven) for drive in cause.drives] == [("a", "b")]
+
+
+@pytest.mark.parametrize("client", ["a", "b"])
+def test_a_private_pack_takes_its_own_findings_from_the_graph(tmp_path: Path, client: str) -> None:
+    found = _learned(_found("a", 3.0, 835.0), _found("b", 8.0, 71.0))
+    (tmp_path / "found.ttl").write_text(turtle(found))
+    pattern = '?p fkg:inference "night" ; fkg:number ?low, ?high . ?low fkg:numberName "low" . ?high fkg:numberName "high"'
+    (tmp_path / "rules.fkg").write_text(
+        "timeline step 1 h ends clip\noutput volume span 0 .. 900\n"
+        f"rule own scope client for ?low, ?high where {{ {pattern} }} require initially always within 7 h ?low <= volume <= ?high\n"
+    )
+    pack = authoring.compile([tmp_path / "rules.fkg", tmp_path / "found.ttl"], client=client)
+    (bank,) = pack.banks
+    assert bank.rows == 1
+    assert set(bank.params[0].tolist()) >= ({3.0, 835.0} if client == "a" else {8.0, 71.0})

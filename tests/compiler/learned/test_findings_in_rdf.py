@@ -1,0 +1,121 @@
+"""Findings as RDF: written, read again, the same; what is wrong with a graph of findings is said."""
+
+from __future__ import annotations
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkg.errors import FedkgError
+from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence, UsedFile
+from fedkg_compiler.learned.from_rdf import read
+from fedkg_compiler.learned.to_rdf import turtle
+
+names = st.text('abcdefg_ é"\\7', min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
+reals = st.floats(-1e9, 1e9, allow_nan=False)
+numbers = st.builds(
+    FoundNumber,
+    name=st.just("low"),
+    value=reals,
+    unit=st.sampled_from(["", "degC", "N.m", "strange"]),
+    direction=st.sampled_from(["up", "none"]),
+)
+steps = st.builds(FoundNumber, name=st.just("end"), value=st.integers(-1, 50).map(float), integer=st.just(True))
+properties = st.builds(
+    FoundProperty,
+    inference=names,
+    template=names,
+    text=st.just("inside(volume, ?low, ?end)"),
+    client=names | st.just(""),
+    numbers=st.tuples(numbers, steps),
+    traces=st.integers(1, 100),
+    epsilon=st.none() | st.floats(0.125, 8),
+)
+evidence = st.builds(
+    RuleEvidence,
+    rule=names,
+    title=names,
+    kind=st.just("physical"),
+    about=st.sampled_from(["data", "model"]),
+    training=names,
+    applied=st.integers(0, 9),
+    violated=st.just(0),
+    example=names | st.just(""),
+)
+edges = st.builds(CausalEdge, driver=names, driven=names, strength=reals, lag=st.integers(1, 4), p_value=st.none() | st.floats(0.001, 1))
+learnt = st.builds(
+    Learned,
+    run=st.just("ab12"),
+    title=names,
+    software=st.just("fedkg 0"),
+    began=st.just("2026-01-31T12:00:00+01:00"),
+    step=st.none() | st.just(60.0),
+    files=st.just((UsedFile(name="a.csv", sha256="00"),)),
+    properties=st.lists(properties, max_size=3).map(tuple),
+    evidence=st.lists(evidence, max_size=3).map(tuple),
+    edges=st.lists(edges, max_size=3).map(tuple),
+)
+
+
+def _read(text: str) -> tuple[Learned, ...]:
+    return read(list(ox.parse(text.encode(), format=ox.RdfFormat.TURTLE)), "found.ttl")
+
+
+@given(learnt)
+def test_what_is_written_is_read_again(learned: Learned) -> None:
+    found = _read(turtle(learned))
+    if not (learned.properties or learned.evidence or learned.edges):
+        assert found == ()
+        return
+    (one,) = found
+    assert (one.run, one.title, one.began) == (learned.run, learned.title, learned.began)
+    assert one.properties == learned.properties
+    assert one.evidence == learned.evidence
+    assert one.edges == learned.edges
+
+
+@given(learnt)
+def test_the_same_findings_are_the_same_text(learned: Learned) -> None:
+    assert turtle(learned) == turtle(learned)
+
+
+def test_runs_do_not_mix() -> None:
+    first = Learned(run="1", title="a", software="s", began="t", edges=(CausalEdge(driver="x", driven="y", strength=1.0),))
+    second = first.model_copy(update={"title": "b"})
+    found = read(
+        [*ox.parse(turtle(first).encode(), format=ox.RdfFormat.TURTLE), *ox.parse(turtle(second).encode(), format=ox.RdfFormat.TURTLE)], ""
+    )
+    assert sorted(one.title for one in found) == ["a", "b"]
+    assert all(one.edges == first.edges for one in found)
+
+
+def test_units_that_our_vocabulary_has_are_nodes() -> None:
+    number = FoundNumber(name="low", value=3.0, unit="degC")
+    found = FoundProperty(inference="i", template="t", text="t(?low)", numbers=(number,), traces=3)
+    text = turtle(Learned(run="1", title="a", software="s", began="t", properties=(found,)))
+    assert "qudt:hasUnit unit:DEG_C" in text
+
+
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [
+        ("fkg:traces", "it has no fkg:traces"),
+        ("qudt:numericValue", "it has no qudt:numericValue"),
+        ("fkg:formula", "it has no fkg:formula"),
+    ],
+)
+def test_a_finding_that_lacks_something_is_named(lacking: str, said: str) -> None:
+    found = FoundProperty(inference="i", template="t", text="t(?low)", numbers=(FoundNumber(name="low", value=3.0),), traces=3)
+    text = turtle(Learned(run="1", title="a", software="s", began="t", properties=(found,)))
+    broken = "\n".join(line for line in text.splitlines() if lacking not in line)
+    with pytest.raises(FedkgError, match=said) as told:
+        _read(broken)
+    assert "property-0" in str(told.value)
+
+
+def test_the_share_of_further_series() -> None:
+    """P = 2 numbers and S = 39 series: 1 - 2 / 40 (Campi and Garatti 2008, theorem 1)."""
+    two = (FoundNumber(name="low", value=0.0), FoundNumber(name="high", value=1.0))
+    assert FoundProperty(inference="i", template="t", text="", numbers=two, traces=39).confidence == pytest.approx(0.95)
+    assert FoundProperty(inference="i", template="t", text="", numbers=two, traces=0).confidence == 0.0
