@@ -1,0 +1,74 @@
+"""What learnt causes mean: edges for the knowledge graph, and how far and how soon a disturbance reaches.
+
+Letters: M clients, S states of all clients, K steps ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.granger.learn import Learnt
+from fedkg.granger.moments import Series
+from fedkg.learned import CausalEdge
+
+F64 = NDArray[np.float64]
+
+
+def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[CausalEdge, ...]:
+    """The learnt edges, the strongest first; edges that the prior rules out are none.
+
+    Args:
+        p_values: [M, M], as `fedkg.granger.reference.p_values` gives them.
+    """
+    names, strength = [client.name for client in series.clients], found.strength(series)
+    made = [
+        CausalEdge(
+            driver=names[n], driven=names[m], strength=float(strength[m, n]), p_value=None if p_values is None else float(p_values[m, n])
+        )
+        for m in range(len(names))
+        for n in range(len(names))
+        if m != n and series.allowed[m, n]
+    ]
+    return tuple(sorted(made, key=lambda edge: (-edge.strength, edge.driver, edge.driven)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """A client that a disturbance reaches.
+
+    Attributes:
+        first: after how many steps more than `share` of the largest effect there has come. peak: after how many it is largest.
+        size: that effect, as a share of the disturbance.
+    """
+
+    client: str
+    first: int
+    peak: int
+    size: float
+
+
+def reach(series: Series, found: Learnt, origin: int, *, ahead: int = 50, share: float = 0.1, least: float = 0.01) -> tuple[Reached, ...]:
+    """Whom a disturbance of unit size of client `origin`'s states reaches within K steps, in the order in which it comes to them.
+
+    The whole transition is taken: what each client does to itself, and the learnt causes. An effect is the spectral norm of the block of
+    its k-th power. Clients on which it stays below `least` are left out; so is the origin.
+    """
+    whole = found.causes.copy()
+    for client, place in zip(series.clients, series.places, strict=True):
+        whole[place, place] = client.transition
+    column = np.zeros((len(whole), len(series.clients[origin].transition)))
+    column[series.places[origin]] = np.eye(column.shape[1])
+    sizes = np.zeros((ahead + 1, len(series.clients)))
+    for k in range(ahead + 1):
+        sizes[k] = [np.linalg.norm(column[place], 2) for place in series.places]
+        column = whole @ column
+    made = []
+    for m, client in enumerate(series.clients):
+        top = float(sizes[:, m].max())
+        if m != origin and top >= least:
+            first = int(np.argmax(sizes[:, m] >= share * top))
+            made.append(Reached(client=client.name, first=first, peak=int(sizes[:, m].argmax()), size=top))
+    return tuple(sorted(made, key=lambda one: (one.first, one.peak, one.client)))

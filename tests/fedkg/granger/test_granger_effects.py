@@ -1,0 +1,57 @@
+"""Edges for the graph, and how far a disturbance reaches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plants import clients_of, setting_s
+
+from fedkg import authoring
+from fedkg.granger.effects import edges, reach
+from fedkg.granger.learn import Learnt, learn
+from fedkg.granger.moments import series_of
+from fedkg.granger.reference import p_values
+from fedkg.granger.system import System
+from fedkg.learned import Learned
+
+
+def _chain(count: int) -> tuple[System, Learnt]:
+    """Clients of one state in a row: each keeps 0.45 of itself and takes 0.4 of the one before it."""
+    transition = 0.45 * np.eye(count) + 0.4 * np.eye(count, k=-1)
+    system = System(transition=transition, emissions=(np.ones((2, 1)),) * count, process=np.eye(count), noise=0.1)
+    causes = 0.4 * np.eye(count, k=-1)
+    return system, Learnt(causes=causes, augmentations=(), client_loss=np.zeros(1), server_loss=np.zeros(1))
+
+
+def test_a_disturbance_goes_down_the_row() -> None:
+    """k-th power of the row, entry d steps down: binomial(k, d) 0.45^(k - d) 0.4^d."""
+    system, found = _chain(4)
+    series = series_of(clients_of(system, steps=10, seed=0))
+    reached = reach(series, found, 1)
+    assert [one.client for one in reached] == ["client 3", "client 4"]
+    first, second = reached
+    assert (first.first, first.peak, first.size) == (1, 1, pytest.approx(0.4))
+    assert (second.first, second.peak, second.size) == (2, 3, pytest.approx(3 * 0.45 * 0.16))
+    assert reach(series, found, 3) == ()
+    assert len(reach(series, found, 0, least=0.05)) == 3
+
+
+def test_edges_are_the_strongest_first_and_keep_to_the_prior() -> None:
+    _, series = setting_s(0, 800)
+    found = learn(series, epochs=4)
+    made = edges(series, found, p_values(series, shifts=19))
+    assert [(edge.driver, edge.driven) for edge in made] == [("client 1", "client 2"), ("client 2", "client 1")]
+    assert made[0].strength > made[1].strength
+    assert made[0].p_value == pytest.approx(0.05)
+    held = series_of(series.clients, np.array([[True, False], [True, True]]))
+    assert len(edges(held, learn(held, epochs=1))) == 1
+
+
+def test_what_is_learnt_is_proposed_as_a_cause() -> None:
+    _, series = setting_s(0, 800)
+    found = edges(series, learn(series, epochs=4), p_values(series, shifts=39))
+    learned = Learned(run="1", title="two", software="fedkg", began="2026-01-31T12:00:00Z", step=600.0, edges=found)
+    assert "fkg:lagSeconds" in authoring.learned_graph(learned)
+    text = authoring.proposals([learned]).text
+    assert "client 1 drives client 2" in text
+    assert "allow ?a drives ?b" in text
