@@ -18,15 +18,20 @@ F64 = NDArray[np.float64]
 
 
 def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[CausalEdge, ...]:
-    """The learnt edges, the strongest first; edges that the prior rules out are none.
+    """The learnt edges, the strongest first, with the lag at which each is strongest; edges that the prior rules out are none.
 
     Args:
         p_values: [M, M], as `fedkg.granger.reference.p_values` gives them.
     """
-    names, strength = [client.name for client in series.clients], found.strength(series)
+    names, each = [client.name for client in series.clients], found.strengths(series)
+    strength, lag = found.strength(series), each.argmax(0) + 1
     made = [
         CausalEdge(
-            driver=names[n], driven=names[m], strength=float(strength[m, n]), p_value=None if p_values is None else float(p_values[m, n])
+            driver=names[n],
+            driven=names[m],
+            strength=float(strength[m, n]),
+            lag=int(lag[m, n]),
+            p_value=None if p_values is None else float(p_values[m, n]),
         )
         for m in range(len(names))
         for n in range(len(names))
@@ -53,18 +58,18 @@ class Reached:
 def reach(series: Series, found: Learnt, origin: int, *, ahead: int = 50, share: float = 0.1, least: float = 0.01) -> tuple[Reached, ...]:
     """Whom a disturbance of unit size of client `origin`'s states reaches within K steps, in the order in which it comes to them.
 
-    The whole transition is taken: what each client does to itself, and the learnt causes. An effect is the spectral norm of the block of
-    its k-th power. Clients on which it stays below `least` are left out; so is the origin.
+    The whole transition is taken: what each client does to itself, and the learnt causes. An effect is the spectral norm of what a unit
+    of the origin's states has become after k steps. Clients on which it stays below `least` are left out; so is the origin.
     """
-    whole = found.causes.copy()
+    whole, total = found.causes.copy(), len(found.causes)
     for client, place in zip(series.clients, series.places, strict=True):
         whole[place, place] = client.transition
-    column = np.zeros((len(whole), len(series.clients[origin].transition)))
+    column = np.zeros((series.lags * total, len(series.clients[origin].transition)))  # the last L steps, the newest first
     column[series.places[origin]] = np.eye(column.shape[1])
     sizes = np.zeros((ahead + 1, len(series.clients)))
     for k in range(ahead + 1):
         sizes[k] = [np.linalg.norm(column[place], 2) for place in series.places]
-        column = whole @ column
+        column = np.concatenate([whole @ column, column[: total * (series.lags - 1)]])
     made = []
     for m, client in enumerate(series.clients):
         top = float(sizes[:, m].max())

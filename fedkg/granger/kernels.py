@@ -1,4 +1,4 @@
-"""Compiled loops over time. Letters: T steps, S states of all clients, P states of the client, D measurements of the client."""
+"""Compiled loops over time. Letters: T steps, S states of all clients at all lags, P states of the client, D measurements of the client."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def affine_scan(step: F64, pushes: F64) -> F64:
 def epoch(
     y: F64,
     h: F64,
+    lags: int,
     aligned: F64,
     surprise: F64,
     transition: F64,
@@ -43,7 +44,8 @@ def epoch(
     """One client's pass through all steps in the order of time: algorithm 2 with the corrected equations, in place.
 
     Args:
-        y: measurements [T, D]. h: posterior states of all clients [T, S]. aligned: B^T r_c, [T, P] with B = C A. surprise: |r_c|^2, [T].
+        y: measurements [T, D]. h: the regressors [T, S]. lags: how many steps they reach
+            back. aligned: B^T r_c, [T, P] with B = C A. surprise: |r_c|^2, [T].
         transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed. allowed: [S], 1 where a column is learnt.
         sizes: [T, S], the squared norm of the driver's states that each column belongs to; read where steps are normalised.
         rates: eta_1, eta_2, gamma, ridge, and epsilon of normalised steps or -1. losses: [2], to which |r_a|^2 and |e|^2 are added.
@@ -55,7 +57,7 @@ def epoch(
     states, total = row.shape
     eta1, eta2, gamma, ridge, eps = rates[0], rates[1], rates[2], rates[3], rates[4]
     d, e, push, fitted = np.empty(states), np.empty(states), np.empty(states), np.empty(states)
-    for t in range(1, steps):
+    for t in range(lags, steps):
         before, now = y[t - 1], h[t - 1]
         for i in range(states):
             value = 0.0

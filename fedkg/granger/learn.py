@@ -1,13 +1,13 @@
 """Learning who drives whom: step by step as the paper has it, on averages, or at once.
 
-Letters: M clients, T steps, S states of all clients, P states of a client, D measurements of a client, E epochs.
+Letters: M clients, T steps, S states of all clients, L lags, P states of a client, D measurements of a client, E epochs.
 Source: Mohanty et al. 2025, algorithm 2 and section 5, with the corrected equations (16) - (24).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -47,7 +47,7 @@ class Learnt:
     """What was learnt.
 
     Attributes:
-        causes: the blocks A_mn, [S, S]; the blocks of a client on itself, and those that the prior rules out, are 0.
+        causes: the blocks A_mn, [S, L S], lag after lag; the blocks of a client on itself, and those that the prior rules out, are 0.
         augmentations: theta of each client, [P, D]. client_loss: mean of (L_m)_a, [E, M]. server_loss: mean of L_s, [E].
     """
 
@@ -56,14 +56,19 @@ class Learnt:
     client_loss: F64
     server_loss: F64
 
-    def block(self, series: Series, m: int, n: int) -> F64:
-        """A_mn, [P_m, P_n]: what client n does to client m."""
-        return self.causes[series.places[m], series.places[n]]
+    def block(self, series: Series, m: int, n: int, lag: int = 1) -> F64:
+        """A_mn, [P_m, P_n]: what client n does to client m so many steps later."""
+        total = series.states.shape[1]
+        return self.causes[:, (lag - 1) * total : lag * total][series.places[m], series.places[n]]
+
+    def strengths(self, series: Series) -> F64:
+        """The Frobenius norm of every block, [L, M, M]: the score of a cause; row m, column n: n drives m."""
+        clients, lags = range(len(series.clients)), range(1, series.lags + 1)
+        return np.array([[[np.linalg.norm(self.block(series, m, n, lag)) for n in clients] for m in clients] for lag in lags])
 
     def strength(self, series: Series) -> F64:
-        """The Frobenius norm of every block, [M, M]: the score of a cause; row m, column n: n drives m."""
-        places = series.places
-        return np.array([[np.linalg.norm(self.causes[row, column]) for column in places] for row in places])
+        """The norm of every block over all lags together, [M, M]."""
+        return np.asarray(np.sqrt((self.strengths(series) ** 2).sum(0)))
 
 
 def learn(
@@ -90,7 +95,8 @@ def learn(
     chosen = Rates() if rates is None else rates
     if mode == "closed_form":
         return at_rest(series, chosen)
-    row = np.zeros((series.states.shape[1],) * 2) if start is None else start.causes.copy()
+    total = series.states.shape[1]
+    row = np.zeros((total, series.lags * total)) if start is None else start.causes.copy()
     thetas = [np.zeros(client.gain.shape) if start is None else start.augmentations[m].copy() for m, client in enumerate(series.clients)]
     passes = _Sequential(series, chosen) if mode == "sequential" else _Batch(series, chosen)
     losses: list[F64] = []
@@ -115,12 +121,13 @@ class _Sequential:
         self.aligned = [np.ascontiguousarray(one @ lift) for one, lift in zip(found, lifts, strict=True)]
         self.surprise = [np.ascontiguousarray((one**2).sum(1)) for one in found]
         self.square = [np.ascontiguousarray(lift.T @ lift) for lift in lifts]
+        self.regressors = np.ascontiguousarray(series.regressors)
         self.sizes = np.zeros((1, 1))
         if rates.normalised is not None:
             norms = [
                 np.repeat((series.states[:, place] ** 2).sum(1, keepdims=True), place.stop - place.start, 1) for place in series.places
             ]
-            self.sizes = np.ascontiguousarray(np.concatenate(norms, 1))
+            self.sizes = np.ascontiguousarray(replace(series, states=np.concatenate(norms, 1)).regressors)
 
     def step(self, row: F64, thetas: Sequence[F64]) -> F64:
         """One epoch, in place; the losses [M, 2] of clients and server, means over the steps. Raises FedkgError."""
@@ -136,7 +143,8 @@ class _Sequential:
                 client, place = series.clients[m], series.places[m]
                 broken[m] = epoch(
                     client.measurements,
-                    series.states,
+                    self.regressors,
+                    series.lags,
                     self.aligned[m],
                     self.surprise[m],
                     client.transition,
@@ -152,7 +160,7 @@ class _Sequential:
         in_parts(len(series.clients), 1, work)
         for m in np.flatnonzero(broken).tolist():
             raise diverged(series, rates, m, f"at step {int(broken[m])}")
-        return losses / (len(series.states) - 1)
+        return losses / (len(series.states) - series.lags)
 
 
 class _Batch:
@@ -194,7 +202,8 @@ def at_rest(series: Series, rates: Rates) -> Learnt:
     """Where the learning comes to rest, of all such points that of the least norm: what `learn` reaches from zero."""
     from fedkg.granger.rest import resting
 
-    row, thetas, losses = np.zeros((series.states.shape[1],) * 2), [], []
+    total = series.states.shape[1]
+    row, thetas, losses = np.zeros((total, series.lags * total)), [], []
     for m in range(len(series.clients)):
         known = moments(series, m)
         theta, own = resting(known, rates.client, rates.server, rates.ridge)

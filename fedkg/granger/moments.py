@@ -1,6 +1,7 @@
 """What the learning needs of the data: averages over time, with regressors at t - 1 and targets at t.
 
-Letters: M clients, T steps, S states of all clients, O states of all others, P states of the client, D measurements of the client.
+Letters: M clients, T steps, S states of all clients, L lags, O states of all others at all lags, P states of the client, D measurements of
+the client.
 Source: Mohanty et al. 2025, section 5, in the corrected form (regressors at t - 1 everywhere; erratum E5).
 """
 
@@ -26,28 +27,41 @@ class Series:
 
     Attributes:
         states: [T, S], those of all clients side by side. allowed: bool [M, M], true where client n (column) may drive client m (row).
+        lags: L: the states at t - 1 .. t - L of others may drive a client at t. The paper has one.
     """
 
     clients: tuple[Client, ...]
     states: F64
     allowed: Allowed
+    lags: int = 1
 
     @property
     def places(self) -> list[slice]:
         """Where the states of each client stand."""
         return places_of([len(client.transition) for client in self.clients])
 
+    @property
+    def regressors(self) -> F64:
+        """The states of the last L steps side by side, [T, L S]: row t holds those of t, t - 1, ...; zeros before the first."""
+        if self.lags == 1:
+            return self.states
+        steps, total = self.states.shape
+        found = np.zeros((steps, self.lags * total))
+        for lag in range(self.lags):
+            found[lag:, lag * total : (lag + 1) * total] = self.states[: steps - lag]
+        return found
+
     def drivers(self, m: int) -> NDArray[np.bool_]:
-        """Which of all states may drive client m: [S]; its own do not count among them."""
+        """Which of the regressors may drive client m: [L S]; its own states do not count among them."""
         sizes = [len(client.transition) for client in self.clients]
         row = self.allowed[m].copy()
         row[m] = False
-        return np.repeat(row, sizes)
+        return np.tile(np.repeat(row, sizes), self.lags)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moments:
-    """Averages over t = 2 .. T for one client.
+    """Averages over t = L + 1 .. T for one client.
 
     Attributes:
         transition: A, [P, P]. lift: B = C A, [D, P]. measured: G = <y y^T>, [D, D]. driving: <h h^T> of the others' states, [O, O].
@@ -68,14 +82,14 @@ class Moments:
         return self.lift.T @ self.lift
 
 
-def series_of(clients: Sequence[Client], allowed: Allowed | None = None) -> Series:
-    """The filters' states of all clients, as long as the shortest recording is.
+def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags: int = 1) -> Series:
+    """The filters' states of all clients.
 
     Args:
-        allowed: bool [M, M], who may drive whom (columns drive rows); None: everybody everybody.
+        allowed: bool [M, M], who may drive whom (columns drive rows); None: everybody everybody. lags: L.
 
     Raises:
-        UsageError: fewer than two clients, recordings of unlike length, or a prior of another size.
+        UsageError: fewer than two clients, recordings of unlike length, a prior of another size, or lags that the recordings do not have.
     """
     if len(clients) < 2:
         raise UsageError("causes are between clients", expected="at least two", received=str(len(clients)))
@@ -93,8 +107,10 @@ def series_of(clients: Sequence[Client], allowed: Allowed | None = None) -> Seri
             expected=f"[{len(clients)}, {len(clients)}]",
             received=str(list(prior.shape)),
         )
+    if not 1 <= lags < min(lengths) - 1:
+        raise UsageError("so many lags cannot be learnt", expected=f"1 .. {min(lengths) - 2}", received=str(lags))
     states = np.concatenate([estimated(client) for client in clients], axis=1)
-    return Series(clients=tuple(clients), states=np.ascontiguousarray(states), allowed=prior)
+    return Series(clients=tuple(clients), states=np.ascontiguousarray(states), allowed=prior, lags=lags)
 
 
 def surprises(series: Series, m: int) -> F64:
@@ -110,9 +126,10 @@ def moments(series: Series, m: int) -> Moments:
     """The averages for client m; states of clients that may not drive it are left out."""
     client = series.clients[m]
     lift = client.emission @ client.transition
-    before = client.measurements[:-1]
-    others = series.states[:-1][:, series.drivers(m)]
-    surprise = surprises(series, m)[1:]
+    known = slice(series.lags - 1, -1)  # from where all lags are known
+    before = client.measurements[known]
+    others = series.regressors[known][:, series.drivers(m)]
+    surprise = surprises(series, m)[series.lags :]
     count = len(before)
     return Moments(
         transition=client.transition,

@@ -125,6 +125,8 @@ def traffic(series: Series) -> Traffic:
 
 def exchanged(series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | None = None, seed: int = 0) -> Learnt:
     """The learning carried out message by message; without a cover what `learn` gives in the mode `sequential`, to rounding."""
+    if series.lags > 1:
+        raise UsageError("the messages of a step carry the states of one step", help="learn further lags with `learn`")
     if rates.normalised is not None:
         raise UsageError("messages carry no norms, by which steps could be divided", help="rates without `normalised`")
     streams = np.random.default_rng(seed).spawn(len(series.clients) + 1)
