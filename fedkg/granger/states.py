@@ -7,7 +7,7 @@ first P right singular vectors of a client's measurements; A_mm is a VAR(1) on t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,20 +59,17 @@ def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measure
     return tuple(kept)
 
 
-def client_of(
-    measured: Measured, states: int, *, process: float | None = None, scale: Mapping[str, tuple[float, float]] | None = None
-) -> Client:
+def client_of(measured: Measured, states: int, *, process: float | None = None) -> Client:
     """A client with P states from its standardised measurements.
 
     Args:
         states: P; at most as many as there are measurements.
         process: variance by which the filter thinks the states to be moved; None: that of the residuals of the VAR(1).
-        scale: mean and deviation of each column, of training data; None: those of these values.
 
     Raises:
         UsageError: more states than measurements have directions.
     """
-    values = _standard(measured.values) if scale is None else _scaled(measured, scale)
+    values = _standard(measured.values)
     left, sizes, right = np.linalg.svd(values, full_matrices=False)
     rank = int((sizes > 1e-9 * sizes[0]).sum()) if len(sizes) else 0
     if states > rank:
@@ -98,8 +95,3 @@ def _standard(values: F64) -> F64:
     """Mean 0 and deviation 1 in every column; a constant one is 0."""
     deviation = values.std(axis=0)
     return np.asarray((values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), dtype=np.float64)
-
-
-def _scaled(measured: Measured, scale: Mapping[str, tuple[float, float]]) -> F64:
-    mean, deviation = (np.array([scale[name][end] for name in measured.columns]) for end in (0, 1))
-    return np.asarray((measured.values - mean) / np.where(deviation > 0, deviation, 1.0), dtype=np.float64)

@@ -36,14 +36,14 @@ def proposed(found: Sequence[Learned], *, client: str = "", least: float = 0.0, 
     """What is proposed from the findings of runs.
 
     Args:
-        client: for which client; "" for all. least: confidence that a property must have. alpha: the p-value that an edge must stay below.
+        client: for which client; "" for all. least: confidence that a property must have. alpha: the p-value that an edge has at most.
     """
     properties = [one for run in found for one in run.properties if one.client in ("", client) or not client]
     groups: dict[tuple[str, str], list[FoundProperty]] = {}
     for one in properties:
         groups.setdefault((one.inference, one.text), []).append(one)
     rules = [text for key in sorted(groups) for text in _rule(groups[key], client, least)]
-    edges = [edge for run in found for edge in run.edges if edge.p_value is None or edge.p_value < alpha]
+    edges = [edge for run in found for edge in run.edges if edge.p_value is None or edge.p_value <= alpha]
     causes = [*_causes(edges, alpha)]
     notes = [note for run in found for evidence in run.evidence for note in _noted(evidence)]
     where = f"for {client}" if client else "for all clients"
@@ -112,7 +112,7 @@ def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
         own = [edge for edge in edges if edge.lag == lag]
         listed = "; ".join(f"{edge.driver} drives {edge.driven} ({edge.strength:.3g})" for edge in own)
         tested = any(edge.p_value is not None for edge in own)
-        only = f" ; fkg:pValue ?p . FILTER(?p < {_plain(alpha)})" if tested else ""
+        only = f" ; fkg:pValue ?p . FILTER(?p <= {_plain(alpha)})" if tested else ""
         yield (
             f"{_comment(f'Found, {lag} step(s) ahead: {listed}.')}\n"
             f"cause found_{lag}_ahead\n"

@@ -1,0 +1,1 @@
+"""Jobs that learn who drives whom: `kind: causes`."""

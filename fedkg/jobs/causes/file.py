@@ -1,0 +1,143 @@
+"""The job file of a learning of causes: its fields, and its reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from fedkg.errors import JobError
+from fedkg.jobs.file.overrides import apply_overrides
+from fedkg.jobs.file.part import Count, Fraction, Name, Part, Positive, Share, SiteName
+from fedkg.jobs.file.reading import lines_of, parse_yaml, read_text, sentence_of
+from fedkg.nearest import nearest
+
+
+class PlantData(Part):
+    """A generated plant whose true causes are known.
+
+    Attributes:
+        clients, measurements, steps, seed: of it. drive: the strength of every true cause.
+    """
+
+    clients: Count = 4
+    measurements: Count = 8
+    steps: Count = 3000
+    drive: Positive = 0.25
+    seed: int = 0
+
+
+class CausesData(Part):
+    """Where the measurements come from.
+
+    Attributes:
+        path: one table, a row for each step, in order. plant: without a path, a plant is generated.
+        gaps: how many unknown values in a row are interpolated; more of them are an error.
+        train: the share of the steps that is learnt from; the rest is judged by the losses.
+    """
+
+    path: str | None = None
+    plant: PlantData = PlantData()
+    gaps: int = Field(default=3, ge=0)
+    train: Fraction | Literal[1] = 0.8
+
+
+class Learning(Part):
+    """How is learnt: see `fedkg.granger.learn`.
+
+    Attributes:
+        client, server, causes: eta_1, eta_2, gamma. normalised: divide steps by squared norms, so that rates need not fit the data's scale.
+        lags: a number, or ``choose``: as many, up to five, as the Bayesian information criterion of some client wants.
+    """
+
+    mode: Literal["sequential", "batch", "closed_form"] = "sequential"
+    epochs: Count = 8
+    client: Positive = 0.01
+    server: float = Field(default=0.001, ge=0)
+    causes: Positive = 0.01
+    ridge: float = Field(default=0.0, ge=0)
+    normalised: bool = True
+    lags: Count | Literal["choose"] = 1
+
+
+class CausesJob(Part):
+    """A learning of causes.
+
+    Attributes:
+        rules: rule files and graphs whose `cause` statements say who may drive whom; without them anybody may.
+        clients: the columns of each client; of a generated plant they are given by it.
+        states: P of each client. correlation: measurements that go less with every other client's are left out; 0: none are.
+        shifts: of the test of significance. level: p-value below which an edge is told as found.
+    """
+
+    kind: Literal["causes"]
+    name: Name = "causes"
+    title: str = ""
+    rules: tuple[str, ...] = ()
+    data: CausesData = CausesData()
+    clients: dict[SiteName, tuple[str, ...]] = Field(default_factory=dict)
+    states: Count = 2
+    correlation: Share = 0.3
+    learning: Learning = Learning()
+    shifts: int = Field(default=99, ge=19)
+    level: Fraction = 0.05
+    seed: int = 0
+
+
+def is_causes(path: Path) -> bool:
+    """Whether a job file is one of these. Raises UsageError, JobError for what is no job file."""
+    return parse_yaml(read_text(path), str(path)).get("kind") == "causes"
+
+
+def read_causes(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
+    """The job in a YAML file, with `--set` overrides applied and paths made absolute.
+
+    Raises:
+        UsageError: the file cannot be read, or an override has another form. JobError: it is not YAML, or fields are wrong: each by name.
+    """
+    path = Path(path)
+    text = read_text(path)
+    base = path.resolve().parent
+    document = apply_overrides(parse_yaml(text, str(path)), overrides, base)
+    try:
+        job = CausesJob.model_validate(document)
+    except ValidationError as error:
+        lines = lines_of(text)
+        raise JobError("\n  ".join([f"{path}: the job cannot be run", *(_said(one, lines) for one in error.errors())])) from error
+    if job.data.path is not None and not job.clients:
+        raise JobError(
+            f"{path}: `clients` is missing", expected="the columns of each client", help="clients: {boiler: [P1, T1], turbine: [P7]}"
+        )
+    if job.data.path is None and job.clients:
+        raise JobError(
+            f"{path}: the clients of a generated plant are its own", help="leave out `clients`, or name a table: data: {path: ...}"
+        )
+
+    def fixed(text: str) -> str:
+        return str((base / Path(text).expanduser()).resolve())
+
+    data = job.data if job.data.path is None else job.data.model_copy(update={"path": fixed(job.data.path)})
+    return job.model_copy(update={"rules": tuple(fixed(rule) for rule in job.rules), "data": data})
+
+
+def _said(error: Any, lines: Mapping[tuple[str, ...], int]) -> str:
+    """One wrong field. `Any`: pydantic's mapping."""
+    place = tuple(str(part) for part in error["loc"])
+    field = ".".join(part for part in place if part not in ("int", "float") and not part.startswith(("literal", "constrained-")))
+    line = next((f" (line {lines[place[:length]]})" for length in range(len(place), 0, -1) if place[:length] in lines), "")
+    if error["type"] == "extra_forbidden":
+        known = list(_section(place[:-1]).model_fields)
+        near = nearest(place[-1], known)
+        return f"`{field}`{line}: there is no such field; " + (f"did you mean `{near}`?" if near else f"known: {', '.join(known)}")
+    return f"`{field}`{line}: {sentence_of([error])}"
+
+
+def _section(place: Sequence[str]) -> type[BaseModel]:
+    found: type[BaseModel] = CausesJob
+    for part in place:
+        own = found.model_fields[part].annotation if part in found.model_fields else None
+        if isinstance(own, type) and issubclass(own, BaseModel):
+            found = own
+    return found

@@ -1,0 +1,97 @@
+"""The report of a learning of causes: a graph of who drives whom, tables, losses; one HTML file that loads nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkg.errors import MissingExtra
+
+HERE = Path(__file__).parent
+SIZE, RADIUS, NODE = 520, 200, 26
+"""Of the drawing in pixels: its sides, the circle that the clients stand on, and half the height of a client."""
+WIDTH, HEIGHT = 520, 180
+"""Of the chart of the losses."""
+
+
+def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]]) -> str:
+    """The page as HTML. `Any`: JSON as in `results.json`.
+
+    Raises:
+        MissingExtra: when jinja2 is not installed.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from markupsafe import Markup
+    except ModuleNotFoundError as error:
+        raise MissingExtra("the report", "report") from error
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    safe = json.dumps({"reached": results["reached"]}, ensure_ascii=False).replace("<", "\\u003c")
+    return environment.get_template("causes.html.j2").render(
+        style=Markup((HERE / "style.css").read_text(encoding="utf-8")),
+        results=results,
+        drawing=drawing(list(results["clients"]), results["edges"], results["level"]),
+        curves=curves(losses),
+        data=Markup(safe),
+        size=SIZE,
+        chart=(WIDTH, HEIGHT),
+    )
+
+
+def drawing(clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]:
+    """Where the clients stand and how the arrows run: significant edges are solid, as thick as they are strong. `Any`: JSON."""
+    spots = {
+        name: (
+            SIZE / 2 + RADIUS * math.sin(2 * math.pi * place / len(clients)),
+            SIZE / 2 - RADIUS * math.cos(2 * math.pi * place / len(clients)),
+        )
+        for place, name in enumerate(clients)
+    }
+    most = max((edge["strength"] for edge in edges), default=1.0) or 1.0
+    arrows = []
+    for edge in edges:
+        sure = edge["p_value"] is not None and edge["p_value"] <= level
+        if not sure and edge["strength"] < 0.05 * most:
+            continue
+        (x0, y0), (x1, y1) = spots[edge["driver"]], spots[edge["driven"]]
+        distance = math.hypot(x1 - x0, y1 - y0)
+        ux, uy = (x1 - x0) / distance, (y1 - y0) / distance
+        bend = 22  # to the left of the way, so that two arrows between two clients part
+        middle = ((x0 + x1) / 2 - bend * uy, (y0 + y1) / 2 + bend * ux)
+        start, end = (x0 + (NODE + 8) * ux, y0 + (NODE + 8) * uy), (x1 - (NODE + 12) * ux, y1 - (NODE + 12) * uy)
+        title = f"{edge['driver']} drives {edge['driven']}: strength {edge['strength']:.3g}, lag {edge['lag']}"
+        title += "" if edge["p_value"] is None else f", p = {edge['p_value']:.3g}"
+        arrows.append(
+            {
+                "path": f"M{start[0]:.1f},{start[1]:.1f} Q{middle[0]:.1f},{middle[1]:.1f} {end[0]:.1f},{end[1]:.1f}",
+                "width": f"{1 + 5 * edge['strength'] / most:.1f}",
+                "sure": sure,
+                "title": title,
+                "driver": edge["driver"],
+                "driven": edge["driven"],
+            }
+        )
+    return {"clients": [{"name": name, "x": f"{x:.1f}", "y": f"{y:.1f}"} for name, (x, y) in spots.items()], "arrows": arrows}
+
+
+def curves(losses: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """A line for each loss over the epochs, each as a share of its own largest value. `Any`: numbers."""
+    if len(losses) < 2:
+        return []
+    made = []
+    for name in losses[0]:
+        if name == "epoch":
+            continue
+        values = [float(row[name]) for row in losses]
+        top = max(values) or 1.0
+        points = " ".join(
+            f"{place * (WIDTH - 20) / (len(values) - 1) + 10:.1f},{HEIGHT - 10 - (HEIGHT - 20) * value / top:.1f}"
+            for place, value in enumerate(values)
+        )
+        made.append({"name": name, "points": points, "first": f"{values[0]:.4g}", "last": f"{values[-1]:.4g}"})
+    return made

@@ -1,0 +1,134 @@
+"""Jobs that learn who drives whom: from a file to the folder, the report and the graph; what is wrong is said."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import call
+
+from fedkg.errors import FedkgError, JobError, TableError
+from fedkg.jobs.causes.file import CausesJob, read_causes
+from fedkg.jobs.causes.run import run_causes
+from fedkg.jobs.learned import learned_of
+
+EXAMPLE = Path(__file__).parents[4] / "examples/causes/job.yaml"
+SMALL = ("data.plant.steps=900", "data.plant.clients=3", "shifts=19", "rules=[]")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_causes(EXAMPLE, out=tmp_path_factory.mktemp("causes") / "run", overrides=SMALL).folder
+
+
+def _table(path: Path, *, gap: int = 0) -> Path:
+    stream = np.random.default_rng(0)
+    slow = np.zeros(600)
+    for t in range(1, 600):
+        slow[t] = 0.95 * slow[t - 1] + stream.standard_normal()
+    late = np.roll(slow, 1)
+    columns = {"P1": slow, "T1": 2 * slow, "P7": late, "N2": -late}
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for t in range(600):
+            cells = [f"{values[t] + 0.1 * stream.standard_normal():.5f}" for values in columns.values()]
+            writer.writerow(["", *cells[1:]] if 100 <= t < 100 + gap else cells)
+    return path
+
+
+def _job(folder: Path, text: str) -> Path:
+    (folder / "job.yaml").write_text(text)
+    return folder / "job.yaml"
+
+
+TABLE_JOB = """\
+kind: causes
+name: plant
+data: {path: plant.csv}
+clients: {boiler: [P1, T1], turbine: [P7, N2]}
+states: 1
+shifts: 19
+learning: {mode: closed_form, lags: choose}
+"""
+
+
+def test_the_folder_holds_what_was_found(folder: Path) -> None:
+    names = {path.name for path in folder.iterdir()}
+    assert {"edges.csv", "losses.csv", "learned.json", "results.json", "report.html", "job.yaml", "environment.json"} <= names
+    results = json.loads((folder / "results.json").read_text())
+    found = {(edge["driver"], edge["driven"]) for edge in results["edges"] if edge["p_value"] <= 0.05}
+    assert {("unit 1", "unit 2"), ("unit 2", "unit 3")} <= found
+    assert any("Of 2 true edges of the generated plant 2 are found" in sentence for sentence in results["sentences"])
+    assert len((folder / "losses.csv").read_text().splitlines()) == 9
+    assert [one["client"] for one in results["reached"]["unit 1"]][:2] == ["unit 2", "unit 3"]
+    page = (folder / "report.html").read_text()
+    assert "unit 1 drives unit 2" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert learned_of(folder).edges
+
+
+def test_what_is_learnt_goes_to_the_graph_and_comes_back(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = tmp_path / "found.ttl"
+    assert call(capsys, "ontology", "learned", folder, "-o", graph).code == 0
+    assert "cause found_1_ahead" in call(capsys, "suggest", graph).out
+
+
+def test_the_command_and_the_prior_of_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = call(capsys, "run", EXAMPLE, "--out", tmp_path / "run", "--set", "data.plant.steps=600", "--set", "shifts=19", "--json")
+    assert done.code == 0
+    edges = {(edge["driver"], edge["driven"]) for edge in done.json["results"]["edges"]}
+    assert ("unit 1", "unit 2") in edges
+    assert ("unit 1", "unit 4") not in edges
+    assert call(capsys, "run", EXAMPLE, "--out", tmp_path / "run").code == 1
+    assert call(capsys, "run", EXAMPLE, "--seeds", "2").code == 2
+
+
+def test_a_table_of_ones_own(tmp_path: Path) -> None:
+    _table(tmp_path / "plant.csv", gap=2)
+    done = run_causes(_job(tmp_path, TABLE_JOB), out=tmp_path / "run")
+    assert "2 unknown values were interpolated" in done.sentences
+    assert any("by the Bayesian information criterion" in sentence for sentence in done.sentences)
+    assert done.results["clients"] == {"boiler": {"states": 1, "measurements": 2}, "turbine": {"states": 1, "measurements": 2}}
+    reference = {(edge["driver"], edge["driven"]): edge["reference"] for edge in done.results["edges"]}
+    assert reference["boiler", "turbine"] > reference["turbine", "boiler"]
+    assert done.results["held"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (("states: 1", "states: none"), JobError, "`states` (line 5)"),
+        (("states: 1", "statse: 1"), JobError, "did you mean `states`"),
+        (("lags: choose", "lag: 2"), JobError, "`learning.lag`"),
+        (("N2]", "N3]"), TableError, "N3"),
+        (("N2]", "P1]"), JobError, "is that of boiler already"),
+        (("clients: {boiler: [P1, T1], turbine: [P7, N2]}\n", ""), JobError, "`clients` is missing"),
+        (("data: {path: plant.csv}\n", ""), JobError, "its own"),
+        (("path: plant.csv", "path: plant.csv, gaps: 1"), JobError, "unknown for more than 1 steps"),
+        (("states: 1", "states: 3"), FedkgError, "at most 2 states"),
+    ],
+)
+def test_what_is_wrong_is_named_before_there_is_a_folder(
+    change: tuple[str, str], error: type[FedkgError], said: str, tmp_path: Path
+) -> None:
+    _table(tmp_path / "plant.csv", gap=2)
+    with pytest.raises(error) as told:
+        run_causes(_job(tmp_path, TABLE_JOB.replace(*change)), out=tmp_path / "run")
+    assert said in str(told.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_rules_without_causes_are_refused(tmp_path: Path) -> None:
+    _table(tmp_path / "plant.csv")
+    (tmp_path / "rules.fkg").write_text("signal p in bar\nrule low require p <= 3 bar\n")
+    with pytest.raises(JobError, match="no `cause` statement"):
+        run_causes(_job(tmp_path, TABLE_JOB + "rules: [rules.fkg]\n"), out=tmp_path / "run")
+
+
+def test_the_example_is_what_its_fields_say() -> None:
+    assert read_causes(EXAMPLE).data.plant.clients == 4
+    assert CausesJob(kind="causes").learning.normalised
