@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.data.sets.testbeds import correlated_across
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client, steady_gain
 
@@ -43,18 +44,21 @@ def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measure
                 f"{client.name}: unknown values in {client.columns[int(np.argmax(broken))]}",
                 help="interpolate gaps or choose a window without",
             )
-    scaled = [_standard(client.values) for client in clients]
-    kept = []
-    for m, client in enumerate(clients):
-        others = np.concatenate([own for n, own in enumerate(scaled) if n != m], axis=1)
-        close = np.abs(scaled[m].T @ others / len(others)).max(1) >= least
+    together = np.concatenate([client.values for client in clients], axis=1)
+    groups = [client.name for client in clients for _ in client.columns]
+    used = np.zeros(len(groups), dtype=np.bool_)
+    used[correlated_across(together, groups, least=least)] = True
+    kept, start = [], 0
+    for client in clients:
+        close = used[start : start + len(client.columns)]
+        start += len(client.columns)
         if not close.any():
             raise UsageError(
                 f"{client.name}: none of its measurements goes with one of another client",
                 expected=f"a correlation of at least {least:g}",
                 help="leave the client out, or ask for less",
             )
-        columns = tuple(name for name, used in zip(client.columns, close.tolist(), strict=True) if used)
+        columns = tuple(name for name, held in zip(client.columns, close.tolist(), strict=True) if held)
         kept.append(Measured(name=client.name, columns=columns, values=np.ascontiguousarray(client.values[:, close])))
     return tuple(kept)
 
