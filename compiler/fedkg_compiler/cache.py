@@ -31,8 +31,11 @@ MOST = 40
 """Entries that are kept; the oldest go first."""
 
 
-def compile_cached(paths: Sequence[Path], graphs: Sequence[Path], client: str = "") -> Compilation:
-    """Compile rule files as `driver.compile_rules` does, or take what that gave when nothing has changed since."""
+def compile_cached(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str = "") -> Compilation:
+    """Compile rule files as `driver.compile_rules` does, or take what that gave when nothing has changed since.
+
+    What came from an endpoint is never kept: it does not say when it changes.
+    """
     entry = _entry(paths, graphs, client)
     found = None if entry is None else _kept(entry)
     if found is not None:
@@ -42,7 +45,7 @@ def compile_cached(paths: Sequence[Path], graphs: Sequence[Path], client: str = 
     began = time.perf_counter()
     with recording() as inputs:
         result = compile_rules(paths, graphs=graphs, client=client)
-    if entry is not None and result.made is not None and time.perf_counter() - began > WORTH:
+    if entry is not None and result.made is not None and not inputs.remote and time.perf_counter() - began > WORTH:
         _keep(entry, inputs, result)
     return result
 
@@ -53,17 +56,17 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "fedkg" / "packs"
 
 
-def _entry(paths: Sequence[Path], graphs: Sequence[Path], client: str) -> Path | None:
+def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str) -> Path | None:
     """The entry of a call, without its suffix: named by the compiler, the folder, the names of the files and the client."""
     try:
         folders = [str(Path.cwd()), str(Path.home()), os.environ.get("FEDKG_HOME", "")]
-        asked = json.dumps([_compiler(), folders, [str(path) for path in paths], [str(path) for path in graphs], client])
+        asked = json.dumps([compiler_stamp(), folders, [str(path) for path in paths], [str(path) for path in graphs], client])
         return cache_folder() / hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     except (OSError, RuntimeError):
         return None
 
 
-def _compiler() -> str:
+def compiler_stamp() -> str:
     """What tells this compiler from any other: size and time of every one of its source files, and when a library was last installed."""
     found = find_spec("fedkg"), find_spec("pydantic")
     runtime, library = (Path(spec.origin).resolve().parent for spec in found if spec is not None and spec.origin is not None)
@@ -96,10 +99,10 @@ def _kept(entry: Path) -> Compilation | None:
     except OSError:
         return None
     made = Packed(body=body, counts=Counts(**said["counts"]))
-    return Compilation(made=made, diagnostics=tuple(_diagnostic(one) for one in said["diagnostics"]))
+    return Compilation(made=made, diagnostics=tuple(diagnostic_from(one) for one in said["diagnostics"]))
 
 
-def _diagnostic(said: dict[str, Any]) -> Diagnostic:
+def diagnostic_from(said: dict[str, Any]) -> Diagnostic:
     """A diagnostic from what `asdict` made of it. `Any`: JSON."""
     related = tuple(Related(span=Span(**one["span"]), message=one["message"]) for one in said["related"])
     edits = tuple(Edit(**edit | {"span": Span(**edit["span"])}) for edit in (said["fix"] or {}).get("edits", ()))

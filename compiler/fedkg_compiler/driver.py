@@ -25,7 +25,7 @@ from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, read_bytes
+from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, is_endpoint, is_store, read_bytes
 from fedkg_compiler.library import LibraryFile, audible, library_files, settle_library
 from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statements import bind_statements
@@ -46,6 +46,14 @@ class _Body:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Graphs:
+    """The user's graphs; `stores` are folders on disk and addresses of endpoints, in which nobody looks for shapes."""
+
+    files: list[Path]
+    stores: list[Path | str]
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Inside, nobody looks for circles of garbage: a compilation makes millions of objects that stay, and hardly a circle among them."""
@@ -60,10 +68,10 @@ def _uncollected() -> Iterator[None]:
 
 @_uncollected()
 def compile_rules(
-    paths: Sequence[Path] = (),
+    paths: Sequence[Path | str] = (),
     *,
     text: str | None = None,
-    graphs: Sequence[Path] = (),
+    graphs: Sequence[Path | str] = (),
     client: str = "",
     check_only: bool = False,
     reason: bool = True,
@@ -71,9 +79,9 @@ def compile_rules(
     """Compile rule files, or a rule text, into a pack.
 
     Args:
-        paths: rule files, SPARQL queries, and RDF files, which count as graphs. The same file twice counts once; their order does not
-            matter for the pack.
-        text: rules that stand in no file. graphs: further RDF files.
+        paths: rule files, SPARQL queries, and graphs: RDF files, stores on disk, addresses of endpoints. The same file twice counts once;
+            their order does not matter for the pack, nor does it whether a graph is in a file, a store or an endpoint.
+        text: rules that stand in no file. graphs: further graphs.
         client: name or IRI of the client whose private pack is made; "" for the public pack.
         check_only: find every problem, and make no pack: then `pack` is None.
         reason: say what the rules mean together: conflicts, rules that never apply or never fail, rules that others imply.
@@ -81,7 +89,7 @@ def compile_rules(
     Bad input never raises: what cannot be read or understood is a diagnostic.
     """
     problems = Problems()
-    rule_paths, graph_paths = _sorted_out([Path(path) for path in paths], [Path(path) for path in graphs])
+    rule_paths, given = _sorted_out(paths, graphs)
     order = [str(path) for path in rule_paths]
     queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
     rule_paths = [path for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES]
@@ -98,22 +106,50 @@ def compile_rules(
     bodies.sort(key=lambda body: (body.name, body.sha256))
     reasons: list[Diagnostic] = []
     outcome = Outcome()
-    pack = _compile(bodies, library, graph_paths, queries, problems, check_only, reasons if reason else None, outcome, client)
+    pack = _compile(bodies, library, given, queries, problems, check_only, reasons if reason else None, outcome, client)
     found = _in_order([*problems.all(), *reasons], order)
     return Compilation(made=None if problems.failed or check_only else pack, diagnostics=found, examples=tuple(outcome.examples))
 
 
-def _sorted_out(paths: Sequence[Path], graphs: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+@_uncollected()
+def look_up(paths: Sequence[Path | str]) -> Sources:
+    """What a compilation of these files knows before it binds the rules: their names and the graph, for questions about a rule."""
+    problems = Problems()
+    rule_paths, given = _sorted_out(paths, ())
+    bodies = [body for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES if (body := _read(path, problems)) is not None]
+    library = library_files([body.tree for body in bodies], [body.folder / body.name for body in bodies], problems)
+    bodies += [_Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder) for file in library]
+    files = [body.tree for body in bodies]
+    names = Names(folders={body.tree.file: body.folder for body in bodies})
+    names.library |= {file.name: file.asked for file in library}
+    gather_uses(files, names, problems)
+    sources, _ = _load(bodies, [*given.files, *given.stores], names, problems)
+    gather(files, _properties(files, sources), names, problems)
+    return sources
+
+
+def _sorted_out(paths: Sequence[Path | str], graphs: Sequence[Path | str]) -> tuple[list[Path], _Graphs]:
     """Rule files and graphs, each once."""
-    seen: set[Path] = set()
+    seen: set[Path | str] = set()
     rules: list[Path] = []
-    others: list[Path] = []
-    for path, is_graph in [*((path, path.suffix.lower() in GRAPH_SUFFIXES) for path in paths), *((path, True) for path in graphs)]:
+    found = _Graphs(files=[], stores=[])
+    for argument, further in [*((path, False) for path in paths), *((path, True) for path in graphs)]:
+        if is_endpoint(argument):
+            if argument not in seen:
+                found.stores.append(argument)
+            seen.add(argument)
+            continue
+        path = Path(argument)
         place = path.absolute() if not path.exists() else path.resolve()
-        if place not in seen:
-            seen.add(place)
-            (others if is_graph else rules).append(path)
-    return rules, others
+        if place in seen:
+            continue
+        seen.add(place)
+        if is_store(path):
+            found.stores.append(path)
+        else:
+            (found.files if further or path.suffix.lower() in GRAPH_SUFFIXES else rules).append(path)
+    found.stores.sort(key=str)
+    return rules, found
 
 
 def _read(path: Path, problems: Problems) -> _Body | None:
@@ -154,7 +190,7 @@ def _in_order(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> tuple[
 def _compile(
     bodies: Sequence[_Body],
     library: Sequence[LibraryFile],
-    graph_paths: Sequence[Path],
+    graphs: _Graphs,
     queries: Sequence[Load],
     problems: Problems,
     check_only: bool,
@@ -167,8 +203,8 @@ def _compile(
     names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client)
     names.library |= {file.name: file.asked for file in library}
     gather_uses(files, names, problems)
-    graph_paths = [*graph_paths, *_shapes(files, graph_paths, names, problems)]
-    sources, loaded = _load(bodies, graph_paths, names, problems)
+    graph_paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
+    sources, loaded = _load(bodies, [*sorted(graph_paths, key=lambda path: (path.name, str(path))), *graphs.stores], names, problems)
     gather(files, _properties(files, sources), names, problems)
     in_scope(names, problems)
     check_client(sources)
@@ -197,17 +233,17 @@ def _compile(
     return pack
 
 
-def _load(bodies: Sequence[_Body], graph_paths: Sequence[Path], names: Names, problems: Problems) -> tuple[Sources, tuple[Source, ...]]:
+def _load(bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names, problems: Problems) -> tuple[Sources, tuple[Source, ...]]:
     """The knowledge graph, where anything asks for it."""
     book, texts = Book(), {body.tree.file: body.tree.text for body in bodies}
-    if not names.loads and not _asks_graph([body.tree for body in bodies], graph_paths):
+    if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
         return Sources(names=names, graph=None, book=book, problems=problems, texts=texts), ()
     from fedkg_compiler.ontology import load_graph
 
     graph, found, sources = load_graph(
         [(word.text, word.span) for use in names.uses for word in use.names],
         {prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()},
-        sorted(graph_paths, key=lambda path: (path.name, str(path))),
+        graphs,
         beside=names.folders,
         client=names.client,
     )
@@ -216,8 +252,8 @@ def _load(bodies: Sequence[_Body], graph_paths: Sequence[Path], names: Names, pr
     return Sources(names=names, graph=graph, book=book, problems=problems, texts=texts), tuple(sources)
 
 
-def _asks_graph(files: Sequence[RuleFile], graph_paths: Sequence[Path]) -> bool:
-    if graph_paths:
+def _asks_graph(files: Sequence[RuleFile], graphs: Sequence[Path | str]) -> bool:
+    if graphs:
         return True
     for statement in (statement for file in files for statement in file.statements):
         if isinstance(statement, RowsAre | Load) or (isinstance(statement, Use) and not statement.rules):

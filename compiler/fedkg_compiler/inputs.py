@@ -18,12 +18,14 @@ from types import MappingProxyType
 
 RULE_SUFFIXES = frozenset({".fkg"})
 """Rule files."""
-GRAPH_SUFFIXES = frozenset({".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml", ".shacl"})
+GRAPH_SUFFIXES = frozenset({".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml", ".shacl", ".ofn", ".owx", ".xsd"})
 """Files that are taken as graphs, which may hold shapes."""
 QUERY_SUFFIXES = frozenset({".rq", ".sparql"})
 """Files that are taken as SPARQL violation queries."""
 MOST_AT_ONCE = 1 << 16
 """Bytes of a file that are read in one go."""
+STORE_STATE = "fedkg-store.json"
+"""The file that makes a folder a store of graphs."""
 ABSENT = ""
 """The digest of a file that is not there or cannot be read."""
 
@@ -34,11 +36,13 @@ class Inputs:
 
     Attributes:
         files: sha256 of each file, by its absolute path; `ABSENT` where there was none.
-        listings: the files that a pattern found, by (absolute folder, pattern).
+        listings: the files that a pattern found, by (absolute folder, pattern). remote: endpoints that were asked: nobody says when what
+            they hold changes.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     listings: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    remote: set[str] = field(default_factory=set)
 
     def unchanged(self) -> bool:
         """Whether every file still has its content and every pattern still finds the same files."""
@@ -63,6 +67,7 @@ def recording() -> Iterator[Inputs]:
         if outer is not None:
             outer.files |= inputs.files
             outer.listings |= inputs.listings
+            outer.remote |= inputs.remote
 
 
 @contextmanager
@@ -94,6 +99,23 @@ def note(path: Path, digest: str) -> None:
     if inputs is not None:
         place = _absolute(path)
         inputs.files[place] = digest if inputs.files.get(place, digest) == digest else ABSENT
+
+
+def note_remote(name: str) -> None:
+    """Say that an endpoint was asked."""
+    inputs = _recording.get()
+    if inputs is not None:
+        inputs.remote.add(name)
+
+
+def is_endpoint(argument: str | Path) -> bool:
+    """Whether a graph is named by the address of a SPARQL endpoint rather than by a path."""
+    return isinstance(argument, str) and argument.lower().startswith(("http://", "https://"))
+
+
+def is_store(path: Path) -> bool:
+    """Whether a path is a store of graphs on disk."""
+    return (path / STORE_STATE).is_file()
 
 
 def find(folder: Path, pattern: str) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedkg_compiler import cache
-from fedkg_compiler.cache import _diagnostic, cache_folder, compile_cached
+from fedkg_compiler.cache import cache_folder, compile_cached, diagnostic_from
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
 from fedkg_compiler.driver import compile_rules
 
@@ -90,7 +90,7 @@ def test_a_diagnostic_comes_back_from_json_whole() -> None:
         fix=Fix(edits=(Edit(span=other, was="a", text="b"), Edit(span=span, was="", text="c"))),
     )  # fmt: skip
     for diagnostic in (bare, full):
-        assert _diagnostic(json.loads(json.dumps(asdict(diagnostic)))) == diagnostic
+        assert diagnostic_from(json.loads(json.dumps(asdict(diagnostic)))) == diagnostic
 
 
 @pytest.mark.parametrize("changed", ["rules.fkg", "limits.csv"])

@@ -67,13 +67,13 @@ def test_the_bytes_do_not_depend_on_the_folder(plant: Path, tmp_path_factory: py
     assert here.to_bytes() == there.to_bytes()
 
 
-def test_provenance_names_every_file(plant: Path) -> None:
+def test_provenance_names_every_file_and_the_graphs_by_what_they_say(plant: Path) -> None:
     pack = compile_rules([Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]).pack
     assert pack is not None
     sources = pack.manifest.provenance.sources
     named = {(source.kind, source.name) for source in sources if source.kind != "ontology"}
     assert named == {
-        ("graph", "plant.ttl"),
+        ("graph", "graph"),
         ("rules", "capacity.fkg"),
         ("rules", "risk.fkg"),
         ("rules", "signals.fkg"),

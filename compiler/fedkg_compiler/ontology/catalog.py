@@ -36,7 +36,7 @@ class Entry(_Record):
         name: the word after `use`. title, version: of the original. iri: what the ontology calls itself.
         prefix, namespace: brought by `use`. prefixes: further ones.
         official: where the original comes from; None where there is none but ours.
-        module: our file that stands in for the original. additions: our files that are loaded with either of them.
+        module, parts: our files that stand in for the original. additions: our files that are loaded with either of them.
         always: loaded for every rule file, whether it says `use` or not.
         partial: our module has a part of the original's terms, so that a name it lacks may be right.
     """
@@ -50,6 +50,7 @@ class Entry(_Record):
     prefixes: dict[str, str] = {}
     official: Official | None = None
     module: str
+    parts: tuple[str, ...] = ()
     additions: tuple[str, ...] = ()
     always: bool = False
     partial: bool = False

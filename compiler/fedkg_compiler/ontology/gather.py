@@ -25,6 +25,13 @@ _PROPERTY_TYPES = frozenset(
         for name in ("Object", "Datatype", "Annotation", "Functional", "InverseFunctional", "Transitive", "Symmetric")
     }
 )
+_KINDS = {
+    OWL + "Class": "class",
+    RDFS + "Datatype": "datatype",
+    OWL + "ObjectProperty": "object property",
+    OWL + "DatatypeProperty": "data property",
+    OWL + "AnnotationProperty": "annotation property",
+}
 _LABEL = (RDFS + "label", SKOS + "prefLabel")
 _COMMENT = (RDFS + "comment", SKOS + "definition")
 _TELLING = frozenset(ox.NamedNode(iri) for iri in (*_LABEL, *_COMMENT, RDFS + "subClassOf", RDF + "type"))
@@ -33,12 +40,17 @@ _MOST_REPORTED = 20
 
 @dataclass(slots=True)
 class Definition:
-    """What one document says about one name while it is gathered."""
+    """What one document says about one name while it is gathered.
+
+    Attributes:
+        kinds: those of `_KINDS` that it is said to be.
+    """
 
     ontology: str
     kind: TermKind = "individual"
     labels: set[tuple[str, str]] = field(default_factory=set)
     comments: set[tuple[str, str]] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
 
 
 def definitions(document: Document, ontology: str, *, individuals: bool) -> dict[str, Definition]:
@@ -65,6 +77,8 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
             entry.kind = "class"
         elif predicate == RDF + "type" and isinstance(told, ox.NamedNode):
             kind = told.value
+            if kind in _KINDS:
+                entry.kinds.add(_KINDS[kind])
             if kind in _CLASS_TYPES:
                 entry.kind = "class"
             elif kind in _PROPERTY_TYPES and entry.kind != "class":

@@ -23,6 +23,10 @@ from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 if TYPE_CHECKING:
     import rdflib
 
+    from fedkg_compiler.ontology.told import Told
+
+Resource = ox.NamedNode | ox.BlankNode | ox.Literal
+"""What a variable can stand for."""
 _LABELS = (ox.NamedNode(RDFS + "label"), ox.NamedNode(SKOS + "prefLabel"))
 
 
@@ -32,10 +36,16 @@ class Graph:
     Args:
         store: the triples, closed. vocabulary: the names that rule files may use. defined: what ontologies and graphs say of their names.
         ownership: what belongs to the client whose private pack is made; the triples of others are cut out then. None for a public pack.
+        told: what was told before it was closed, for questions why something holds; None where nobody will ask.
     """
 
     def __init__(
-        self, store: ox.Store, vocabulary: Vocabulary, defined: Mapping[str, Definition], ownership: Ownership | None = None
+        self,
+        store: ox.Store,
+        vocabulary: Vocabulary,
+        defined: Mapping[str, Definition],
+        ownership: Ownership | None = None,
+        told: Told | None = None,
     ) -> None:
         self._store = store
         self._values = Values(store)
@@ -44,6 +54,7 @@ class Graph:
         self._labels: dict[str, str] = {}
         self.vocabulary = vocabulary
         self.ownership = ownership
+        self.told = told
 
     def __len__(self) -> int:
         """Return the number of triples, those of the closure included."""
@@ -76,6 +87,21 @@ class Graph:
     def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
         """Return the solutions of a whole SELECT query, as the store gives them. Raises ValueError where it cannot."""
         return answer.answers(self._store, query)
+
+    def nodes(self, query: str, given: Mapping[str, Resource] | None = None) -> list[dict[str, Resource]]:
+        """Return the solutions of a SELECT query as nodes, by their variables without ``?``; the prefixes of the rule files are known.
+
+        Args:
+            given: what some variables stand for.
+        """
+        fixed: dict[ox.Variable, ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple] = {
+            ox.Variable(name): node for name, node in (given or {}).items()
+        }
+        found = self._store.query(query, prefixes=dict(self.vocabulary.prefixes), substitutions=fixed)
+        assert isinstance(found, ox.QuerySolutions)
+        names = [variable.value for variable in found.variables]
+        rows = ({name: solution[name] for name in names} for solution in found)
+        return [{name: node for name, node in row.items() if isinstance(node, Resource)} for row in rows]
 
     def sparql_problem(self, query: str) -> tuple[str, int, int] | None:
         """Return what is wrong with the text of a query, with line and column, or None where it is SPARQL."""

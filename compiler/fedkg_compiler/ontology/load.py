@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from operator import is_
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -12,24 +12,34 @@ import pyoxigraph as ox
 from fedkg.nearest import Suggestion, certain
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import ABSENT, note
+from fedkg_compiler.inputs import ABSENT, is_endpoint, is_store, note
 from fedkg_compiler.ontology import pairs
-from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
-from fedkg_compiler.ontology.closure import TooLarge, follows
+from fedkg_compiler.ontology.alignment.accepted import accepted
+from fedkg_compiler.ontology.catalog import Catalog, load_catalog
+from fedkg_compiler.ontology.closure import closure
+from fedkg_compiler.ontology.content import apart, checksum
+from fedkg_compiler.ontology.documents import documents_of, our_file
 from fedkg_compiler.ontology.gather import Definition, by_namespace, definitions, find, strangers
 from fedkg_compiler.ontology.graph import Graph
+from fedkg_compiler.ontology.kinds import told_twice, two_kinds
 from fedkg_compiler.ontology.ownership import Ownership, cut
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
+from fedkg_compiler.ontology.reasoning.clashes import clashes
+from fedkg_compiler.ontology.reasoning.facts import TooLarge
 from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
 from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
+from fedkg_compiler.ontology.stores.parts import StoredTriples
 from fedkg_compiler.ontology.terms import split_iri
+from fedkg_compiler.ontology.told import Told
 from fedkg_compiler.ontology.two_names import one_of_two_names
 from fedkg_compiler.ontology.values import is_iri
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
 """What a prefix with a broken IRI stands for, so that its names are not complained of again."""
+GRAPH = "graph"
+"""What the user's graphs are called together in a pack: where they come from, a file, a store or an endpoint, changes nothing in it."""
 
 
 @dataclass(slots=True)
@@ -45,7 +55,8 @@ class _Loading:
     closed: dict[str, str] = field(default_factory=lambda: {namespace: prefix for prefix, namespace in STANDARD_PREFIXES.items()})
     partial: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
-    paths: dict[Path, Document | None] = field(default_factory=dict)
+    paths: dict[Path | str, Document | None] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
 
     def keep_source(self, document: Document, kind: str) -> None:
         name = Path(document.name).name
@@ -56,7 +67,7 @@ class _Loading:
 def load_graph(
     uses: Sequence[tuple[str, Span]],
     prefixes: Mapping[str, tuple[str, Span]],
-    files: Sequence[Path],
+    files: Sequence[Path | str],
     *,
     beside: Mapping[str, Path] | None = None,
     catalog: Catalog | None = None,
@@ -68,7 +79,7 @@ def load_graph(
     Args:
         uses: the words after `use`, with their places: names of the catalogue, else of files beside the rule file.
         prefixes: as the rule file declares them: prefix to (IRI, place); they go before those that `use` brings.
-        files: the user's graphs. text_graphs: further ones as (name, Turtle).
+        files: the user's graphs: files, stores on disk, and addresses of endpoints. text_graphs: further ones as (name, Turtle).
         client: whose private pack is made: then the triples of other clients are cut out, before anything is concluded. "" for all.
         beside: the folder of each rule file, by its name in places. catalog: default: the one that ships, with the user's additions.
 
@@ -87,30 +98,81 @@ def load_graph(
     _follow_imports(loading)
     for alignment in loading.catalog.alignments:
         if set(alignment.between) <= loading.names:
-            _keep_ontology(loading, "-".join(alignment.between), *_our_file(loading.catalog.folder / alignment.file))
+            _keep_ontology(loading, "-".join(alignment.between), *our_file(loading.catalog.folder / alignment.file))
+    loading.graphs = apart(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
     equal, said = one_of_two_names(loading.graphs, ontologies, [iri for iri, _ in prefixes.values()])
-    loading.problems += said
-    triples = [*(quad for document in [*ontologies, *loading.graphs] for quad in document.triples), *equal]
-    whole = _closed(loading, triples)
+    mapped, wrong = accepted(loading.graphs)
+    equal = [*equal, *mapped]
+    loading.problems += [*said, *wrong]
+    whole, found = _whole(loading, equal, tell=not client)
     _declare_prefixes(loading, prefixes)
+    kept: Sequence[ox.Quad] = ()
     if client:
-        kept, ownership = cut(triples, whole, client)
-        graph = _graph(loading, _closed(loading, kept), whole, ownership)
+        kept, ownership = cut(_triples(loading, equal), whole, client)
+        graph = _graph(loading, found, _closed(loading, kept), whole, ownership)
     else:
-        graph = _graph(loading, whole, whole)
+        graph = _graph(loading, found, whole, whole)
+    documents = (*loading.graphs, *(document for _, document in loading.ontologies))
+    graph.told = Told(documents=documents, triples=lambda: kept if client else _triples(loading, equal))
+    given = [document for document in loading.graphs if document.name not in loading.used]
+    if given:
+        loading.sources["graph", GRAPH, ""] = Source(name=GRAPH, kind="graph", sha256=checksum(given))
+    loading.problems += [problem for stored in _stored(loading) if (problem := stored.problem) is not None]
     sources = tuple(loading.sources[key] for key in sorted(loading.sources))
     return graph, tuple(loading.problems), sources
 
 
-def _closed(loading: _Loading, triples: Sequence[ox.Quad]) -> ox.Store:
-    """The triples with what follows from them; without, and a problem told, where that is too much."""
+def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
+    documents = [*(document for _, document in loading.ontologies), *loading.graphs]
+    return [*(quad for document in documents for quad in document.triples), *equal]
+
+
+def _whole(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> tuple[ox.Store, dict[str, Definition]]:
+    """Everything that is said and follows, and the defined names: as a store on disk has kept them, else worked out and kept there."""
+    stored = _stored(loading)
+    if not stored:
+        return _closed(loading, _triples(loading, equal), tell=tell), _defined(loading)
+    from fedkg_compiler.ontology.stores.closed import Closed, entry_for, find_closed, keep_closed
+
+    settings = {"closed": sorted(loading.closed.items()), "partial": sorted(loading.partial), "tell": tell}
+    entry = entry_for(stored[0].folder, loading.graphs, loading.ontologies, equal, settings)
+    closed = find_closed(entry)
+    if closed is not None:
+        loading.problems += closed.problems
+        return closed.store, closed.defined
+    count = len(loading.problems)
+    store, found = _closed(loading, _triples(loading, equal), tell=tell), _defined(loading)
+    if all(problem.severity != "error" for problem in loading.problems[count:]) and all(one.problem is None for one in stored):
+        keep_closed(entry, Closed(store=store, defined=found, problems=tuple(loading.problems[count:])))
+    return store, found
+
+
+def _stored(loading: _Loading) -> list[StoredTriples]:
+    return [document.triples for document in loading.graphs if isinstance(document.triples, StoredTriples)]
+
+
+def _closed(loading: _Loading, triples: Sequence[ox.Quad], *, tell: bool = True) -> ox.Store:
+    """The triples with what follows from them; without, and a problem told, where that is too much.
+
+    The ontologies, which come first, are closed by themselves and kept. With `tell`, contradictions are told.
+    """
     store = ox.Store()
     store.extend(triples)
+    ontologies = [document for _, document in loading.ontologies]
+    base = [quad for document in ontologies for quad in document.triples]
+    whole = len(triples) >= len(base) and all(map(is_, triples, base))
+    key = " ".join(sorted(document.sha256 for document in ontologies))
     try:
-        store.extend(follows(triples))
+        closed = closure(triples[len(base) :], base=base, key=key) if whole else closure(triples)
+        store.extend(closed.added())
     except TooLarge as error:
         loading.problems.append(_too_large(loading, error.property))
+        return store
+    if tell and clashes(closed.facts):
+        from fedkg_compiler.ontology.contradictions import contradictions
+
+        loading.problems += contradictions(closed, [*loading.graphs, *ontologies])
     return store
 
 
@@ -150,6 +212,8 @@ def _use_file(loading: _Loading, name: str, path: Path) -> None:
     """Load a file beside the rule file; the prefix `name` becomes what the file calls so, else its empty prefix."""
     document = _load_file(loading, path)
     if document is not None:
+        loading.used.add(document.name)
+        loading.keep_source(document, "graph")
         namespace = document.prefixes.get(name) or document.prefixes.get("")
         if namespace is not None:
             loading.prefixes.setdefault(name, namespace)
@@ -160,44 +224,15 @@ def _load_named(loading: _Loading, name: str) -> None:
     if name in loading.names:
         return
     loading.names.add(name)
-    entry, added = loading.catalog.entries.get(name), loading.catalog.added.get(name)
+    entry = loading.catalog.entries.get(name)
     loading.prefixes.update(loading.catalog.prefixes_of(name))
     for namespace in loading.catalog.prefixes_of(name).values():
         loading.closed[namespace] = name
-    replaced = added is not None and _load_added(loading, added)
-    if entry is None:
-        return
-    if entry.partial and not replaced:
+    opened, replaced = documents_of(loading.catalog, name)
+    if entry is not None and entry.partial and not replaced:
         loading.partial |= set(entry.all_prefixes().values())
-    for file in (*(() if replaced else (entry.module,)), *entry.additions):
-        _keep_ontology(loading, name, *_our_file(loading.catalog.folder / file))
-
-
-def _load_added(loading: _Loading, added: Added) -> bool:
-    """Load a file of the shelf if it is still the one that was added; tell whether it was."""
-    path = loading.catalog.shelf / added.file
-    document, problems = read_file(path)
-    if document is not None and document.sha256 != added.sha256:
-        message = f"{path} is no longer the file that was added as {added.name}: its checksum is {document.sha256}"
-        advice = f"add it again with `fedkg ontology add {added.name} {added.source}`"
-        loading.problems.append(report("FKG106", point(str(path)), message, help=advice))
-        return False
-    _keep_ontology(loading, added.name, document, problems)
-    return document is not None
-
-
-@lru_cache(maxsize=32)
-def _read_ours(path: Path, stamp: tuple[int, int]) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    return read_file(path, shown=path.name)
-
-
-def _our_file(path: Path) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    """Return a module of ours; read once as long as it does not change."""
-    state = path.stat()
-    document, problems = _read_ours(path, (state.st_mtime_ns, state.st_size))
-    if document is not None:
-        note(path, document.sha256)
-    return document, problems
+    for document, problems in opened:
+        _keep_ontology(loading, name, document, problems)
 
 
 def _keep_ontology(loading: _Loading, name: str, document: Document | None, problems: tuple[Diagnostic, ...]) -> None:
@@ -207,21 +242,32 @@ def _keep_ontology(loading: _Loading, name: str, document: Document | None, prob
         loading.keep_source(document, "ontology")
 
 
-def _load_file(loading: _Loading, path: Path) -> Document | None:
-    """Load a graph file once, however often it is named."""
-    resolved = path.resolve()
-    if resolved not in loading.paths:
-        document, problems = read_file(path)
-        loading.paths[resolved] = document
+def _load_file(loading: _Loading, path: Path | str) -> Document | None:
+    """Load a graph file, a store or what an endpoint holds once, however often it is named."""
+    place = str(path) if is_endpoint(path) else Path(path).resolve()
+    if place not in loading.paths:
+        document, problems = _read(path)
+        loading.paths[place] = document
         _keep_graph(loading, document, problems)
-    return loading.paths[resolved]
+    return loading.paths[place]
+
+
+def _read(path: Path | str) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+    if is_endpoint(path):
+        from fedkg_compiler.ontology.stores.remote import read_endpoint
+
+        return read_endpoint(str(path))
+    if is_store(Path(path)):
+        from fedkg_compiler.ontology.stores.folder import open_store
+
+        return open_store(Path(path))
+    return read_file(Path(path))
 
 
 def _keep_graph(loading: _Loading, document: Document | None, problems: tuple[Diagnostic, ...]) -> None:
     loading.problems += problems
     if document is not None:
         loading.graphs.append(document)
-        loading.keep_source(document, "graph")
 
 
 def _follow_imports(loading: _Loading) -> None:
@@ -279,19 +325,29 @@ def _declare_prefixes(loading: _Loading, prefixes: Mapping[str, tuple[str, Span]
         loading.prefixes[prefix] = iri
 
 
-def _graph(loading: _Loading, store: ox.Store, whole: ox.Store, ownership: Ownership | None = None) -> Graph:
-    """The graph over `store`; names are known where `whole` has them, which is the same but for a private pack."""
+def _defined(loading: _Loading) -> dict[str, Definition]:
+    """The names that ontologies and graphs define; what is doubtful in the graphs is told."""
     found: dict[str, Definition] = {}
     for name, document in sorted(loading.ontologies, key=lambda item: (item[0], item[1].name)):
         for iri, entry in definitions(document, name, individuals=True).items():
             _merge(found, iri, entry)
-    closed = dict(loading.closed)
-    ontology_names = by_namespace(list(found), closed)
+    ontology_names = by_namespace(list(found), loading.closed)
     for document in loading.graphs:
-        loading.problems += strangers(document, closed, ontology_names, frozenset(loading.partial))
+        loading.problems += strangers(document, loading.closed, ontology_names, frozenset(loading.partial))
     for document in sorted(loading.graphs, key=lambda item: (Path(item.name).name, item.sha256)):
         for iri, entry in definitions(document, Path(document.name).name, individuals=False).items():
+            if iri in found and found[iri].ontology not in loading.names and (twice := told_twice(iri, found[iri], entry, document)):
+                loading.problems.append(twice)
             _merge(found, iri, entry)
+    loading.problems += two_kinds(found, [*loading.graphs, *(document for _, document in loading.ontologies)])
+    return found
+
+
+def _graph(
+    loading: _Loading, found: Mapping[str, Definition], store: ox.Store, whole: ox.Store, ownership: Ownership | None = None
+) -> Graph:
+    """The graph over `store`; names are known where `whole` has them, which is the same but for a private pack."""
+    closed = dict(loading.closed)
     vocabulary = Vocabulary(
         prefixes=dict(loading.prefixes),
         closed=closed,
@@ -312,7 +368,7 @@ def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:
         found[iri] = entry
         return
     owner = old if old.kind != "individual" or entry.kind == "individual" else entry
-    found[iri] = Definition(owner.ontology, owner.kind, old.labels | entry.labels, old.comments | entry.comments)
+    found[iri] = Definition(owner.ontology, owner.kind, old.labels | entry.labels, old.comments | entry.comments, old.kinds | entry.kinds)
 
 
 def _unused(loading: _Loading) -> dict[str, str]:

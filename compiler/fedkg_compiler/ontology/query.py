@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 import pyoxigraph as ox
 
@@ -44,12 +45,23 @@ def select(
     try:
         found = store.query(query, prefixes=dict(vocabulary.prefixes))
         assert isinstance(found, ox.QuerySolutions)
-        rows = {tuple(values.term(solution[name]) for name in variables) for solution in found}
+        rows = sorted_rows(found, variables, values)
     except SyntaxError as error:
         return [], (*problems, _syntax_problem(str(error), where, words, vocabulary, span))
     except (OSError, ValueError, RuntimeError) as error:
         return [], (*problems, report("FKG154", span, f"the graph cannot answer this pattern: {error}"))
-    return sorted(rows, key=lambda row: tuple(order_key(term) for term in row)), tuple(problems)
+    return rows, tuple(problems)
+
+
+def sorted_rows(solutions: ox.QuerySolutions, names: Sequence[str], values: Values) -> list[Row]:
+    """Return the distinct rows of the variables `names`, sorted: nodes occur in many rows, but each is looked at once."""
+    found = [tuple([solution[name] for name in names]) for solution in solutions]
+    terms = {node: values.term(node) for node in dict.fromkeys(chain.from_iterable(found))}
+    ordered = sorted(dict.fromkeys(terms.values()), key=order_key)
+    rank = {term: i for i, term in enumerate(ordered)}
+    ranks = {node: rank[term] for node, term in terms.items()}
+    rows = {tuple([ranks[node] for node in row]) for row in found}
+    return [tuple([ordered[i] for i in row]) for row in sorted(rows)]
 
 
 def too_large(words: list[Token]) -> str | None:

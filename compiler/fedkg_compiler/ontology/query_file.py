@@ -11,8 +11,7 @@ import pyoxigraph as ox
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.places import inside, point, report
-from fedkg_compiler.ontology.query import Row, names, refused, too_large
-from fedkg_compiler.ontology.terms import order_key
+from fedkg_compiler.ontology.query import Row, names, refused, sorted_rows, too_large
 from fedkg_compiler.ontology.values import Values
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
@@ -54,12 +53,12 @@ def select_file(
         missing = [_not_given(name, span, given, file) for name, span in variables if name not in given]
         if missing:
             return [], (*problems, *missing)
-        rows = {tuple(values.term(solution[name]) for name, _ in variables) for solution in found}
+        rows = sorted_rows(found, [name for name, _ in variables], values)
     except SyntaxError as error:
         return [], (*problems, _slip(str(error), text, words, file))
     except (OSError, ValueError, RuntimeError) as error:
         return [], (*problems, report("FKG154", whole, f"the graph cannot answer this query: {error}"))
-    return sorted(rows, key=lambda row: tuple(order_key(term) for term in row)), tuple(problems)
+    return rows, tuple(problems)
 
 
 def _prefixes(words: Sequence[Token], vocabulary: Vocabulary) -> tuple[Vocabulary, list[Token]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -12,8 +12,11 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
+from fedkg_compiler.ontology.decoding import decode
 from fedkg_compiler.ontology.places import point, report
-from fedkg_compiler.ontology.sniff import NotRdf, Syntax, sniff
+from fedkg_compiler.ontology.sniff import NotRdf, RdfSyntax, is_rdf, sniff
+from fedkg_compiler.ontology.sources import Read, read_schemas, read_source
 from fedkg_compiler.ontology.standard import OWL
 from fedkg_compiler.ontology.xml_check import BROKEN_IRI, broken_iri, check_xml
 
@@ -32,49 +35,61 @@ _IMPORTS = ox.NamedNode(OWL + "imports")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What one file says.
+    """What one file, store or endpoint says.
 
     Attributes:
         name: the file as the user named it. sha256: of its bytes.
-        triples: in the order of the file, blank nodes renamed to labels that depend on the content alone.
+        triples: in the order of the file, blank nodes named after the content alone (`blank_names`).
         prefixes: as the file declares them. imports: the IRIs that it imports. text: the content, for finding places.
+        plain: there is no blank node. content: the checksum of the triples (`content.checksum`) where it is known already, else "".
+        marks: what is looked for in a text (`stores/marks.py`) and occurs, where there is no text.
     """
 
     name: str
     sha256: str
-    triples: tuple[ox.Quad, ...]
+    triples: Sequence[ox.Quad]
     prefixes: dict[str, str]
     imports: tuple[str, ...]
     text: str
+    plain: bool = False
+    content: str = ""
+    marks: frozenset[str] = frozenset()
 
 
 def read_file(path: Path, *, shown: str | None = None) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what the file at `path` says, and what is wrong with it; None where nothing at all could be read.
 
     Args:
-        path: the file. shown: how messages name it; default: as given.
+        path: the file, or a folder of XML schemas. shown: how messages name it; default: as given.
     """
     name = str(path) if shown is None else shown
     try:
+        if path.is_dir() and next(path.rglob("*.xsd"), None) is not None:
+            return _from_source(read_schemas(path, name), name, "", "")
         body = read_bytes(path)
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         return None, (report("FKG101", point(name), f"{name} cannot be read: {reason}", help="check the path and its spelling"),)
-    return read_rdf(body, file=name)
+    return read_rdf(body, file=name, folder=path.parent)
 
 
-def read_rdf(body: bytes, *, file: str) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    """Return the triples of a file's bytes, and what is wrong with them; None where it is no RDF.
+def read_rdf(body: bytes, *, file: str, folder: Path | None = None) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+    """Return the triples of a file's bytes, and what is wrong with them; None where it is neither RDF nor another source of ontologies.
 
     Relative IRIs are resolved against ``file:///NAME``, so that the result does not depend on the folder.
+
+    Args:
+        body: the bytes. file: how messages name them. folder: where XML schemas that it includes are; None: none is looked for.
     """
-    text, problem = _decode(body, file)
+    text, problem = decode(body, file)
     if problem is not None:
         return None, (problem,)
     syntax = sniff(text, file)
     if isinstance(syntax, NotRdf):
         return None, (report("FKG102", point(file), f"{file} is not RDF but {syntax.what}", help=syntax.help),)
     digest = hashlib.sha256(body).hexdigest()
+    if not is_rdf(syntax):
+        return _from_source(read_source(syntax, text, file, folder), file, digest, text)
     problems: list[Diagnostic] = []
     prefixes: dict[str, str] = {}
     lenient = False
@@ -92,13 +107,38 @@ def read_rdf(body: bytes, *, file: str) -> tuple[Document | None, tuple[Diagnost
     problems += found[0]
     if not lenient and any(problem.code == "FKG104" for problem in found[0]):
         lenient, (raw, _) = True, _parse(text, syntax, file, lenient=True, quiet=True)
-    plain = syntax == "n-triples" and "_:" not in text and not lenient
-    triples = tuple(raw if plain else _renamed(raw, digest[:12], drop_broken=lenient))
-    imports = tuple(
-        dict.fromkeys(quad.object.value for quad in triples if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode))
+    named = syntax == "n-triples" and "_:" not in text and not lenient
+    places = _places(text, len(raw)) if syntax == "n-triples" and not lenient else None
+    triples, plain = (raw, True) if named else _own(raw, drop_broken=lenient, places=places)
+    importing = (quad for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS)
+    imports = tuple(dict.fromkeys(quad.object.value for quad in importing if isinstance(quad.object, ox.NamedNode)))
+    document = Document(
+        name=file, sha256=digest, triples=tuple(triples), prefixes={**found[1], **prefixes}, imports=imports, text=text, plain=plain
     )
-    document = Document(name=file, sha256=digest, triples=triples, prefixes={**found[1], **prefixes}, imports=imports, text=text)
     return document, tuple(problems)
+
+
+def _from_source(source: Read, file: str, digest: str, text: str) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+    """What a source that is no RDF says; its checksum is `digest`, or that of the list of it (unless "") and of the files with it."""
+    if not source.usable:
+        return None, source.problems
+    triples, plain = _own(source.triples, drop_broken=False)
+    imports = dict.fromkeys(quad.object.value for quad in triples if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode))
+    document = Document(
+        name=file,
+        sha256=list_digest([*([(PurePath(file).name, digest)] if digest else []), *source.parts]) if source.parts else digest,
+        triples=tuple(triples),
+        prefixes=source.prefixes,
+        imports=tuple(imports),
+        text=text,
+        plain=plain,
+    )
+    return document, source.problems
+
+
+def list_digest(parts: Iterable[tuple[str, str]]) -> str:
+    """Return the sha256 of several files, given by name and sha256: that of the sorted lines ``<sha256>  <name>``."""
+    return hashlib.sha256("".join(sorted(f"{digest}  {name}\n" for name, digest in parts)).encode()).hexdigest()
 
 
 def _json_depth(text: str) -> int:
@@ -110,35 +150,8 @@ def _json_depth(text: str) -> int:
     return deepest
 
 
-def _decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
-    encoding = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        return body.decode(encoding).removeprefix("\ufeff"), None
-    except UnicodeDecodeError as error:
-        before = body[: error.start]
-        if body.lstrip()[:5] == b"<?xml":
-            declared = _declared_encoding(body)
-            if declared is not None:
-                return declared, None
-        line, column = before.count(b"\n") + 1, len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
-        what = "a binary file" if b"\x00" in body[:4096] else f"not in UTF-8: byte 0x{body[error.start]:02x}"
-        return "", report("FKG102", point(file, line, column), f"{file} is {what}", help="save the file as UTF-8")
-
-
-def _declared_encoding(body: bytes) -> str | None:
-    """Return the text of an XML file that names its encoding, with that name taken out; None where it names none that works."""
-    found = re.match(rb"""\s*<\?xml[^>]*encoding=["']([A-Za-z0-9._-]+)["']""", body)
-    if found is None:
-        return None
-    try:
-        text = body.decode(found.group(1).decode("ascii"))
-    except (LookupError, UnicodeDecodeError):
-        return None
-    return re.sub(r"""(<\?xml[^>]*?)\s+encoding=["'][^"']*["']""", r"\1", text, count=1)
-
-
 def _parse(
-    text: str, syntax: Syntax, file: str, *, lenient: bool, quiet: bool
+    text: str, syntax: RdfSyntax, file: str, *, lenient: bool, quiet: bool
 ) -> tuple[list[ox.Quad], tuple[list[Diagnostic], dict[str, str]]]:
     """Read on behind each error as far as the parser can; `quiet`: its errors follow from ones already reported."""
     base = "file:///" + PurePath(file).name.replace(" ", "%20")
@@ -165,7 +178,7 @@ def _parse(
     return quads, ([] if quiet else problems, dict(parser.prefixes))
 
 
-def _syntax_problem(error: SyntaxError, text: str, syntax: Syntax, file: str, place: tuple[int, int]) -> Diagnostic:
+def _syntax_problem(error: SyntaxError, text: str, syntax: RdfSyntax, file: str, place: tuple[int, int]) -> Diagnostic:
     line, column = place
     reason = str(error.msg or error)
     if "columns" in reason or "line" in reason:
@@ -207,28 +220,38 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: Syntax, file: str, pl
     )
 
 
-def _as_it_is(quad: ox.Quad) -> bool:
-    return not isinstance(quad.subject, ox.BlankNode) and not isinstance(quad.object, ox.BlankNode) and quad.graph_name == _DEFAULT
+def _places(text: str, count: int) -> list[int] | None:
+    """Which of the triples of N-Triples may have blank nodes; None where they cannot be told from the lines."""
+    if text.count("\n") + (not text.endswith("\n")) != count or ("\r" in text and text.count("\r") != text.count("\r\n")):
+        return None  # at most one triple stands in each line
+    found: dict[int, None] = {}
+    number = seen = 0
+    at = text.find("_:")
+    while at >= 0:
+        number += text.count("\n", seen, at)
+        found[number] = None
+        seen, at = at, text.find("_:", at + 2)
+    return list(found)
 
 
-def _renamed(quads: list[ox.Quad], stamp: str, *, drop_broken: bool) -> Iterator[ox.Quad]:
-    """Give every quad to the default graph, with blank nodes called after the file's content and their order in it."""
-    if not drop_broken and all(_as_it_is(quad) for quad in quads):
-        yield from quads
-        return
-    labels: dict[str, ox.BlankNode] = {}
+def _own(quads: list[ox.Quad], *, drop_broken: bool, places: list[int] | None = None) -> tuple[list[ox.Quad], bool]:
+    """Give every quad to the default graph, with blank nodes named after the content; and tell whether there are none.
 
-    def own(node: ox.BlankNode) -> ox.BlankNode:
-        if node.value not in labels:
-            labels[node.value] = ox.BlankNode(f"f{stamp}n{len(labels)}")
-        return labels[node.value]
+    Args:
+        drop_broken: leave out what has a broken IRI. places: where blank nodes may be, in triples of the default graph; None: anywhere.
+    """
+    if places is not None:
+        some, plain = _own([quads[place] for place in places], drop_broken=False)
+        for place, quad in zip(places, some, strict=True):
+            quads[place] = quad
+        return quads, plain
+    if drop_broken:
+        quads = [quad for quad in quads if not any(_is_broken(node) for node in (quad.subject, quad.predicate, quad.object))]
+    blank = [quad for quad in quads if isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)]
+    if not blank and all(quad.graph_name == _DEFAULT for quad in quads):
+        return quads, True
+    return renamed(quads, names_by_content(as_kept(blank))), not blank
 
-    for quad in quads:
-        subject, predicate, value = quad.subject, quad.predicate, quad.object
-        if drop_broken and any(isinstance(node, ox.NamedNode) and BROKEN_IRI.search(node.value) for node in (subject, predicate, value)):
-            continue
-        if isinstance(subject, ox.BlankNode):
-            subject = own(subject)
-        if isinstance(value, ox.BlankNode):
-            value = own(value)
-        yield ox.Quad(subject, predicate, value)
+
+def _is_broken(node: object) -> bool:
+    return isinstance(node, ox.NamedNode) and BROKEN_IRI.search(node.value) is not None

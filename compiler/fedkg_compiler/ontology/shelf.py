@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
+import shutil
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 import pyoxigraph as ox
@@ -16,10 +17,10 @@ from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.ontology.catalog import Added, Catalog, load_catalog
-from fedkg_compiler.ontology.fetch import fetch
 from fedkg_compiler.ontology.places import point, report
-from fedkg_compiler.ontology.reading import Document, read_rdf
+from fedkg_compiler.ontology.reading import Document
 from fedkg_compiler.ontology.standard import OWL, RDF, STANDARD_PREFIXES
+from fedkg_compiler.ontology.taking import Taken, take
 from fedkg_compiler.ontology.terms import split_iri
 
 _LIST = "added.json"
@@ -58,8 +59,10 @@ def add_entry(
     """Put a file on the shelf under `name`; from then on `use name` loads it in place of our module.
 
     Args:
-        name: a name of the catalogue, or a new one. source: a path, or an http(s) address; only then is anything fetched.
-        sha256: what the file's checksum must be; default: the catalogue's, where it has one and the file is not a user's own.
+        name: a name of the catalogue, or a new one. source: a path (a folder: its XML schemas), or an http(s) address; only then is
+            anything fetched.
+        sha256: what the file's checksum must be; default: the catalogue's, where it has one and the file is not a user's own. Of
+            several files it is that of the sorted lines ``<sha256>  <name>``, as `sha256sum` writes them.
         home: as for `shelf_folder`.
 
     Returns:
@@ -73,27 +76,30 @@ def add_entry(
     if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
         raise UsageError("the checksum is no SHA-256", expected="64 hexadecimal digits", received=sha256)
     catalog = load_catalog(home=home)
-    body, problems = fetch(source)
-    if body is None:
+    taken, problems = take(source)
+    if taken is None:
         return None, problems
-    wrong = _checksum_problem(body, source, sha256, catalog, name)
+    wrong = _checksum_problem(taken.sha256, source, sha256, catalog, name)
     if wrong is not None:
         return None, (wrong,)
-    document, problems = read_rdf(body, file=source)
+    document, problems = taken.read()
     if document is None or any(problem.severity == "error" for problem in problems):
         return None, problems
     if not document.triples:
         return None, (*problems, report("FKG102", point(source), f"{source} says nothing: it has no triples"))
-    record = _record(name, source, document, catalog)
+    record = _record(name, taken, document, catalog)
     if not any(isinstance(quad.subject, ox.NamedNode) and quad.subject.value.startswith(record.namespace) for quad in document.triples):
         message = f"{source} says nothing about {name}: it describes no term of <{record.namespace}>"
         return None, (*problems, report("FKG116", point(source), message, help="is this the right file? else add it under another name"))
     catalog.shelf.mkdir(parents=True, exist_ok=True)
-    _write(catalog.shelf / record.file, body)
-    _write_list(catalog.shelf, [*(item for item in catalog.added.values() if item.name != name), record])
     before = catalog.added.get(name)
+    if taken.is_folder:
+        _write_folder(catalog.shelf / record.file, taken.files)
+    else:
+        _write(catalog.shelf / record.file, next(iter(taken.files.values())))
+    _write_list(catalog.shelf, [*(item for item in catalog.added.values() if item.name != name), record])
     if before is not None and before.file != record.file:
-        (catalog.shelf / before.file).unlink(missing_ok=True)
+        _take_away(catalog.shelf / before.file)
     return record, problems
 
 
@@ -108,15 +114,14 @@ def remove_entry(name: str, *, home: Path | None = None) -> Added:
     if name not in records:
         raise UsageError(f"no ontology was added as {name!r}", expected=", ".join(sorted(records)) or "nothing was added yet")
     _write_list(shelf, [item for item in records.values() if item.name != name])
-    (shelf / records[name].file).unlink(missing_ok=True)
+    _take_away(shelf / records[name].file)
     return records[name]
 
 
-def _checksum_problem(body: bytes, source: str, sha256: str | None, catalog: Catalog, name: str) -> Diagnostic | None:
+def _checksum_problem(digest: str, source: str, sha256: str | None, catalog: Catalog, name: str) -> Diagnostic | None:
     entry = catalog.entries.get(name)
     listed = entry.official.sha256 if entry is not None and entry.official is not None else ""
     expected = (sha256 or listed).lower()
-    digest = hashlib.sha256(body).hexdigest()
     if not expected or digest == expected:
         return None
     whose = "given" if sha256 else "in the catalogue"
@@ -124,10 +129,10 @@ def _checksum_problem(body: bytes, source: str, sha256: str | None, catalog: Cat
     return report("FKG106", point(source), f"the checksum of {source} is {digest}, but the one {whose} is {expected}", help=advice)
 
 
-def _record(name: str, source: str, document: Document, catalog: Catalog) -> Added:
+def _record(name: str, taken: Taken, document: Document, catalog: Catalog) -> Added:
     entry = catalog.entries.get(name)
-    suffix = _SUFFIX.search(PurePath(source).name)
-    file = name + (suffix.group().lower() if suffix else ".rdf")
+    suffix = _SUFFIX.search(PurePath(taken.source).name)
+    file = name if taken.is_folder else name + (suffix.group().lower() if suffix else ".rdf")
     kinds = ((quad.subject, quad.object) for quad in document.triples if quad.predicate.value == RDF + "type")
     named = (subject.value for subject, kind in kinds if isinstance(subject, ox.NamedNode) and kind == _ONTOLOGY)
     iri = next(named, "")
@@ -136,7 +141,7 @@ def _record(name: str, source: str, document: Document, catalog: Catalog) -> Add
         name=name,
         file=file,
         sha256=document.sha256,
-        source=source,
+        source=taken.source,
         prefix=entry.prefix if entry is not None else name,
         namespace=namespace,
         iri=iri,
@@ -145,8 +150,9 @@ def _record(name: str, source: str, document: Document, catalog: Catalog) -> Add
 
 
 def _main_namespace(document: Document, iri: str) -> str:
-    """Return the namespace of most subjects; with none, the ontology's own IRI."""
-    spaces = Counter(split_iri(quad.subject.value)[0] for quad in document.triples if isinstance(quad.subject, ox.NamedNode))
+    """Return the namespace of most subjects, the ontology itself left out; with none, the ontology's own IRI."""
+    subjects = (quad.subject.value for quad in document.triples if isinstance(quad.subject, ox.NamedNode))
+    spaces = Counter(split_iri(subject)[0] for subject in subjects if subject != iri)
     for standard in STANDARD_PREFIXES.values():
         spaces.pop(standard, None)
     if spaces:
@@ -164,3 +170,24 @@ def _write(path: Path, body: bytes) -> None:
     part = path.with_name(f"{path.name}.part{os.getpid()}")
     part.write_bytes(body)
     part.replace(path)
+
+
+def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new folder, and put it in the place of an older one."""
+    part, old = (path.with_name(f"{path.name}.{word}{os.getpid()}") for word in ("part", "old"))
+    for leftover in (part, old):
+        _take_away(leftover)
+    for name, body in files.items():
+        (part / name).parent.mkdir(parents=True, exist_ok=True)
+        (part / name).write_bytes(body)
+    if path.is_dir():
+        path.replace(old)
+    part.replace(path)
+    _take_away(old)
+
+
+def _take_away(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -31,8 +31,8 @@ def one_of_two_names(
 
     Nothing is returned where nobody uses the newer spelling.
     """
-    older = [document for document in graphs if OLDER in document.text]
-    newer = NEWER in namespaces or any(NEWER in document.text for document in (*graphs, *ontologies))
+    older = [document for document in graphs if OLDER in document.text or OLDER in document.marks]
+    newer = NEWER in namespaces or any(NEWER in document.text or NEWER in document.marks for document in (*graphs, *ontologies))
     if not older or not newer:
         return [], []
     terms: set[ox.NamedNode] = set()

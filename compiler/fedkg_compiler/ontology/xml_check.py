@@ -6,6 +6,7 @@ The RDF parser behind us takes half a file for a whole one and expands entities 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
@@ -31,8 +32,40 @@ class XmlFacts:
     broken_iris: int = 0
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """Stops expat: there is nothing more to learn from this file."""
+
+
+class Entities:
+    """Looks at each entity that an XML file declares.
+
+    Args:
+        refuse: called with code, message and help for one that grows, or that points outside the file; it must raise.
+    """
+
+    def __init__(self, refuse: Callable[[str, str, str], None]) -> None:
+        self._refuse = refuse
+        self._sizes: dict[str, int] = {}
+
+    def declared(
+        self,
+        name: str,
+        is_parameter: bool,
+        value: str | None,
+        base: str | None,
+        system: str | None,
+        public: str | None,
+        notation: str | None,
+    ) -> None:
+        """The callback of expat."""
+        if value is None:
+            self._refuse("FKG107", f"the entity &{name}; points outside the file", "write its text into the file, or leave it out")
+            return
+        size = len(value) + sum(self._sizes.get(inner, 0) for inner in re.findall(r"[&%]([\w.-]+);", value))
+        self._sizes[name] = size
+        if size > _MOST_ENTITY_TEXT:
+            message = f"the entity &{name}; grows to more than {_MOST_ENTITY_TEXT} characters"
+            self._refuse("FKG107", message, "entities are for short names of namespaces; such a file is made to exhaust memory")
 
 
 class _Reader:
@@ -43,11 +76,10 @@ class _Reader:
         self.facts = XmlFacts()
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.depth = 0
-        self.entities: dict[str, int] = {}
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.StartNamespaceDeclHandler = self.namespace
-        self.parser.EntityDeclHandler = self.entity
+        self.parser.EntityDeclHandler = Entities(self.stop).declared
 
     def refuse(self, code: str, message: str, help: str, *, line: int | None = None, column: int | None = None) -> None:
         span = point(self.file, line or self.parser.CurrentLineNumber, (self.parser.CurrentColumnNumber if column is None else column) + 1)
@@ -59,7 +91,7 @@ class _Reader:
         if self.depth == 1 and name != _RDF_ROOT and not _may_be_rdf(name):
             space, _, local = name.rpartition(" ")
             self.refuse("FKG102", f"this is XML but not RDF: its root is <{local}> of {space or 'no namespace'}", _other_xml(name))
-            raise _Refused
+            raise Refused
         for key in _IRI_ATTRIBUTES:
             value = attributes.get(key)
             if value is not None and BROKEN_IRI.search(value):
@@ -75,28 +107,10 @@ class _Reader:
         if iri is not None:
             self.facts.prefixes.setdefault(prefix or "", iri)
 
-    def entity(
-        self,
-        name: str,
-        is_parameter: bool,
-        value: str | None,
-        base: str | None,
-        system: str | None,
-        public: str | None,
-        notation: str | None,
-    ) -> None:
-        if value is None:
-            self.refuse("FKG107", f"the entity &{name}; points outside the file", "write its text into the file, or leave it out")
-            raise _Refused
-        size = len(value) + sum(self.entities.get(inner, 0) for inner in re.findall(r"[&%]([\w.-]+);", value))
-        self.entities[name] = size
-        if size > _MOST_ENTITY_TEXT:
-            self.refuse(
-                "FKG107",
-                f"the entity &{name}; grows to more than {_MOST_ENTITY_TEXT} characters",
-                "entities are for short names of namespaces; such a file is made to exhaust memory",
-            )
-            raise _Refused
+    def stop(self, code: str, message: str, help: str) -> None:
+        """Refuse the file for an entity."""
+        self.refuse(code, message, help)
+        raise Refused
 
 
 def check_xml(body: bytes, file: str) -> XmlFacts:
@@ -104,7 +118,7 @@ def check_xml(body: bytes, file: str) -> XmlFacts:
     reader = _Reader(file)
     try:
         reader.parser.Parse(body, True)
-    except _Refused:
+    except Refused:
         pass
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
@@ -136,9 +150,9 @@ def _may_be_rdf(root: str) -> bool:
 
 
 _KNOWN_OTHER = {
-    "http://www.w3.org/2002/07/owl#": "this is OWL/XML: save it as RDF/XML or Turtle, in Protege for example",
-    "http://www.w3.org/2001/XMLSchema": "this is an XML schema: it describes documents, not a graph",
-    "http://opcfoundation.org/UA/2011/03/UANodeSet.xsd": "this is an OPC UA node set: it is not read yet",
+    "http://www.w3.org/2002/07/owl#": "OWL/XML begins with <Ontology>",
+    "http://www.w3.org/2001/XMLSchema": "an XML schema begins with <schema>",
+    "http://opcfoundation.org/UA/2011/03/UANodeSet.xsd": "a node set begins with <UANodeSet>",
     "http://www.w3.org/1999/xhtml": "this is a web page: download the file itself",
     "http://www.w3.org/2000/svg": "this is a picture",
 }

@@ -40,6 +40,7 @@ def test_the_example_of_a_syntax_page_fails_and_its_mend_is_clean(code: str) -> 
 def test_no_code_is_taken_twice() -> None:
     from fedkg_compiler.diagnostics.codes.binding import BINDING
     from fedkg_compiler.diagnostics.codes.graph import GRAPH
+    from fedkg_compiler.diagnostics.codes.inference import INFERENCE
     from fedkg_compiler.diagnostics.codes.knowledge import KNOWLEDGE
     from fedkg_compiler.diagnostics.codes.library import LIBRARY
     from fedkg_compiler.diagnostics.codes.ontology import ONTOLOGY
@@ -47,6 +48,7 @@ def test_no_code_is_taken_twice() -> None:
     from fedkg_compiler.diagnostics.codes.shapes import SHAPES
     from fedkg_compiler.diagnostics.codes.sheets import SHEETS
     from fedkg_compiler.diagnostics.codes.sparql import SPARQL
+    from fedkg_compiler.diagnostics.codes.stores import STORES
 
-    areas = (SYNTAX, ONTOLOGY, GRAPH, SHEETS, BINDING, SHAPES, SPARQL, KNOWLEDGE, LIBRARY, REASONING)
+    areas = (SYNTAX, ONTOLOGY, INFERENCE, STORES, GRAPH, SHEETS, BINDING, SHAPES, SPARQL, KNOWLEDGE, LIBRARY, REASONING)
     assert sum(len(area) for area in areas) == len(CODES)

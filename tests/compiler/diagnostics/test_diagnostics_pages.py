@@ -22,6 +22,7 @@ WITHOUT = frozenset(
         *("FKG101", "FKG106", "FKG116", "FKG288"),  # about the arguments of a command
         *("FKG320", "FKG321", "FKG322", "FKG323"),  # about a data file of `fedkg eval`
         *("FKG118", "FKG154", "FKG261", "FKG352", "FKG507"),  # about what is too large, or takes too long
+        *("FKG126", "FKG127"),  # about a program beside this one
         *("FKG240", "FKG378"),  # about a file that cannot be read, and one that holds an earlier model
     }
 )

@@ -45,6 +45,14 @@ def without_room(catalog: Catalog) -> Problems:
         return loaded(catalog)
 
 
+def twice(catalog: Catalog) -> Problems:
+    texts = [
+        (f"{name}.ttl", header(catalog) + f'<http://x#M> a owl:Class ; rdfs:label "{label}" .')
+        for name, label in (("p", "mill"), ("q", "machine"))
+    ]
+    return load_graph([], {}, [], catalog=catalog, text_graphs=texts)[1]
+
+
 BOMB = '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a SYSTEM "b">]><r>&a;</r>'
 TRIPLE = "<http://a> <http://b> 1 ."
 TRIPLE_SHA = hashlib.sha256(TRIPLE.encode()).hexdigest()
@@ -73,6 +81,15 @@ CASES: dict[str, tuple[str, Case]] = {
     "FKG117": (
         "terms of <http://schema.org/> are taken as those of <https://schema.org/>",
         lambda c, _: loaded(c, ("schema",), text="<http://x> a <http://schema.org/Offer> ."),
+    ),
+    "FKG119": ('<http://x#M> is "machine" here, and "mill" in p.ttl', lambda c, _: twice(c)),
+    "FKG120": (
+        "<http://x#p> is said to be an object property and a data property",
+        lambda c, _: loaded(c, text="<http://x#p> a owl:ObjectProperty, owl:DatatypeProperty ."),
+    ),
+    "FKG124": (
+        "the status of a proposed mapping is 'maybe'",
+        lambda c, _: loaded(c, text="@prefix fkg: <https://w3id.org/fedkg/ns#> . [] a fkg:ProposedMapping ; fkg:mappingStatus 'maybe' ."),
     ),
     "FKG118": ("more than 0 triples follow from the graphs", lambda c, _: without_room(c)),
     "FKG150": ("the pattern is not SPARQL at `Site`: an object is expected", lambda c, _: asked(c, "?x a Site")),

@@ -29,18 +29,14 @@ def test_use_brings_the_ontology_and_its_prefix(catalog: Catalog) -> None:
     graph, problems, sources = load_graph([("isa95", HERE), ("isa95", HERE)], {}, [], catalog=catalog)
     assert problems == ()
     assert graph.vocabulary.prefixes["isa95"] == ISA95
-    assert {source.name for source in sources if source.name.startswith("isa95")} == {
-        "isa95.ttl",
-        "isa95-equipment.ttl",
-        "isa95-personnel.ttl",
-        "isa95-material.ttl",
-        "isa95-process.ttl",
-    }
+    entry = catalog.entries["isa95"]
+    mapped = {Path(alignment.file).name for alignment in catalog.alignments}
+    assert {source.name for source in sources if source.name.startswith("isa95")} - mapped == {entry.module, *entry.additions}
     assert {source.kind for source in sources} == {"ontology"}
 
 
 @pytest.mark.parametrize(
-    ("word", "advice"), [("isa59", "did you mean `isa95`?"), ("zzzzzzz", "known are fkg, isa95, mason, nist, qudt, schema, sosa")]
+    ("word", "advice"), [("isa59", "did you mean `isa95`?"), ("zzzzzzz", "known are fkg, iof, isa95, mason, nist, qudt, schema, sosa, ssn")]
 )
 def test_unknown_ontologies_are_named(catalog: Catalog, word: str, advice: str) -> None:
     _, problems, _ = load_graph([(word, HERE)], {}, [], catalog=catalog)

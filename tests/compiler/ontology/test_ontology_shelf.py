@@ -51,7 +51,7 @@ def test_a_new_name_can_be_used_shown_and_removed(home: Path, acme: Path) -> Non
 
 def test_the_list_names_every_ontology_with_its_origin(home: Path) -> None:
     entries = {entry.name: entry for entry in list_entries(home=home)}
-    assert sorted(entries) == ["fkg", "isa95", "mason", "nist", "qudt", "schema", "sosa"]
+    assert sorted(entries) == ["fkg", "iof", "isa95", "mason", "nist", "qudt", "schema", "sosa", "ssn"]
     assert entries["isa95"].official_licence == "MIT"
     assert all(Path(entry.file).is_file() for entry in entries.values())
     assert {entry.in_use for entry in entries.values()} == {"module"}

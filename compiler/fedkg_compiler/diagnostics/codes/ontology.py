@@ -7,8 +7,8 @@ from fedkg_compiler.diagnostics.codes.code import Code
 ONTOLOGY: dict[str, Code] = {
     "FKG100": Code(
         "unknown ontology",
-        """`use NAME` loads an ontology of the catalogue, else a file NAME.ttl, NAME.nt, NAME.rdf, NAME.owl or NAME.jsonld beside
-the rule file. There is neither.
+        """`use NAME` loads an ontology of the catalogue, else a file NAME.ttl, NAME.nt, NAME.rdf, NAME.owl, NAME.jsonld, NAME.ofn,
+NAME.owx, NAME.xsd or NAME.xml beside the rule file. There is neither.
 
     use isa59
 
@@ -25,8 +25,8 @@ Check path and rights. Files are downloaded only where an address was given to `
     ),
     "FKG102": Code(
         "a file is not RDF",
-        """The file is something else than RDF: a web page that was saved instead of the file, an XML schema, OWL in functional,
-Manchester or XML syntax, a binary file, an empty one. The content decides, not the ending of the name.
+        """The file is neither RDF nor another source of ontologies: a web page that was saved instead of the file, OWL in Manchester
+syntax, a binary file, an empty one. The content decides, not the ending of the name.
 
     signal torque in N.m
     rule strong require torque <= 60 N.m
@@ -34,7 +34,7 @@ Manchester or XML syntax, a binary file, an empty one. The content decides, not 
     # sosa.ttl
     <!DOCTYPE html><html><body>404</body></html>
 
-Give Turtle, N-Triples, RDF/XML or JSON-LD, in UTF-8. Protege saves every OWL syntax as RDF/XML or Turtle.""",
+Give Turtle, N-Triples, RDF/XML or JSON-LD in UTF-8, OWL in functional or XML syntax, an XML schema or an OPC UA node set.""",
     ),
     "FKG103": Code(
         "a mistake in an RDF file",
@@ -67,8 +67,8 @@ Write `%20` for a space.""",
     ),
     "FKG105": Code(
         "an import is not followed",
-        """The file imports an ontology by owl:imports that the catalogue does not know. Nothing is fetched that was not asked
-for, so it is left out. This is a note; rules that need its terms will say so.
+        """The file imports an ontology by owl:imports that the catalogue does not know, or an XML schema includes one that is not in
+its folder. Nothing is fetched that was not asked for, so it is left out. This is a note; rules that need its terms will say so.
 
     signal torque in N.m
     rule strong require torque <= 60 N.m
@@ -243,5 +243,60 @@ property with too many pairs is named.
 Leave out the part of the graph that no rule needs, or do not declare the property transitive: a pattern with a path,
 `?x plant:before+ ?y`, asks for what is needed alone.""",
     ),
+    "FKG119": Code(
+        "something is defined twice",
+        """Two graph files give a class or property different labels in one language, an XML schema defines a type or element twice,
+or a node set a node. Labels are both kept; of types, elements and nodes the first definition is taken.
+
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix owl: <http://www.w3.org/2002/07/owl#> .
+    @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+    plant:Mill a owl:Class ; rdfs:label "mill" .
+
+    # plant2.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix owl: <http://www.w3.org/2002/07/owl#> .
+    @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+    plant:Mill a owl:Class ; rdfs:label "milling machine" .
+
+Often these are two versions of one ontology: leave one of them out.""",
+    ),
+    "FKG120": Code(
+        "one name for two kinds of thing",
+        """A name is declared as a class and as a property or datatype, or as a property of objects and of data. OWL 2 lets a class
+or a property be an individual too, but not this. It is taken as the first of these; everything else loads.
+
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix plant: <https://example.org/plant#> .
+    @prefix owl: <http://www.w3.org/2002/07/owl#> .
+    plant:limit a owl:ObjectProperty , owl:DatatypeProperty .
+
+Give the two things two names.""",
+    ),
+    "FKG124": Code(
+        "a proposed mapping that cannot be taken",
+        """`fedkg ontology align A B -o FILE` writes mappings that somebody should look at. Loaded as a graph, the file asserts those
+alone whose status was set to "accepted"; "proposed" and "rejected" ones are left out. Another status, or an accepted mapping without
+one source, one predicate of SKOS, RDFS or OWL, and one target, is an error: it would be lost without a word.
+
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # plant.ttl
+    @prefix fkg: <https://w3id.org/fedkg/ns#> .
+    @prefix plant: <https://example.org/plant#> .
+    @prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+    [] a fkg:ProposedMapping ; fkg:mappingStatus "acepted" ; fkg:mappingSource plant:Mill ;
+        fkg:mappingPredicate skos:closeMatch ; fkg:mappingTarget plant:Machine .
+
+Write one of proposed, accepted, rejected.""",
+    ),
 }
-"""Codes FKG100 to FKG149."""
+"""Codes FKG100 to FKG139."""

@@ -1,0 +1,94 @@
+"""What graphs say, whatever file or store they come from: their triples as sorted lines, and the checksum of these.
+
+The lines are canonical N-Triples (W3C RDF 1.1 N-Triples, section 4), each once, in the order of their code points; literals are as stores
+keep them, and blank nodes bear the names of `blank_names`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
+from heapq import merge
+
+import pyoxigraph as ox
+
+from fedkg_compiler.ontology.blank_names import names_by_content, renamed
+from fedkg_compiler.ontology.reading import Document
+
+
+def lines_of(triples: Iterable[ox.Quad]) -> list[bytes]:
+    """Return the sorted lines of these triples, without line ends."""
+    text = ox.serialize(triples, format=ox.RdfFormat.N_TRIPLES)
+    assert text is not None
+    lines = {*text.split(b"\n")} - {b""}
+    typed = [line.split(b" ", 2) for line in lines if b'"^^<' in line]
+    changed = _kept({end for _, _, end in typed})
+    if changed:
+        others = [(subject, predicate, end) for subject, predicate, end in typed if end in changed]
+        lines.difference_update([b" ".join(parts) for parts in others])
+        lines.update([b" ".join((subject, predicate, changed[end])) for subject, predicate, end in others])
+    return sorted(lines)
+
+
+def _kept(objects: Set[bytes]) -> dict[bytes, bytes]:
+    """Those of these ends of lines that a store keeps in another form (`as_kept`), with that form."""
+    given = sorted(objects)
+    store = ox.Store()
+    store.bulk_load(b"".join(b"<n:%d> <n:p> %s\n" % (number, end) for number, end in enumerate(given)), format=ox.RdfFormat.N_TRIPLES)
+    text = store.dump(format=ox.RdfFormat.N_TRIPLES, from_graph=ox.DefaultGraph())
+    assert text is not None
+    found = (line.split(b" ", 2) for line in text.splitlines())
+    forms = ((given[int(subject[3:-1])], form) for subject, _, form in found)
+    return {end: form for end, form in forms if end != form}
+
+
+def checksum(documents: Sequence[Document]) -> str:
+    """Return the SHA-256 of everything that these documents say together: of their lines, each with its end."""
+    if len(documents) == 1 and documents[0].content:
+        return documents[0].content
+    if len(documents) == 1:
+        return hashlib.sha256(b"".join([line + b"\n" for line in lines_of(documents[0].triples)])).hexdigest()
+    found = hashlib.sha256()
+    last = b""
+    for line in merge(*(lines_of(document.triples) for document in documents)):
+        if line != last:
+            found.update(line + b"\n")
+            last = line
+    return found.hexdigest()
+
+
+def apart(documents: Sequence[Document]) -> list[Document]:
+    """Return the documents with blank nodes that are named as if they stood in one: twins in two of them stay two nodes."""
+    if sum(not document.plain for document in documents) < 2:
+        return list(documents)
+    labels = [_labels(document) for document in documents if not document.plain]
+    if sum(map(len, labels)) == len(frozenset().union(*labels)):
+        return list(documents)
+    own = [
+        [
+            _owned(quad, number)
+            for quad in document.triples
+            if isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
+        ]
+        for number, document in enumerate(documents)
+    ]
+    names = names_by_content(quad for quads in own for quad in quads)
+    return [
+        replace(document, triples=tuple(renamed((_owned(quad, number) for quad in document.triples), names)), content="")
+        for number, document in enumerate(documents)
+    ]
+
+
+def _labels(document: Document) -> frozenset[str]:
+    return frozenset(node.value for quad in document.triples for node in (quad.subject, quad.object) if isinstance(node, ox.BlankNode))
+
+
+def _owned(quad: ox.Quad, number: int) -> ox.Quad:
+    """A triple whose blank nodes are those of one document."""
+    subject, value = quad.subject, quad.object
+    if isinstance(subject, ox.BlankNode):
+        subject = ox.BlankNode(f"d{number}x{subject.value}")
+    if isinstance(value, ox.BlankNode):
+        value = ox.BlankNode(f"d{number}x{value.value}")
+    return ox.Quad(subject, quad.predicate, value)

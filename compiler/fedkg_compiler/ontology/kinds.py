@@ -1,0 +1,66 @@
+"""Names that are said to be two kinds of thing, or that two files define in different words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.ontology.gather import Definition, find
+from fedkg_compiler.ontology.places import report
+from fedkg_compiler.ontology.reading import Document
+from fedkg_compiler.ontology.standard import STANDARD_TERMS
+from fedkg_compiler.ontology.terms import split_iri
+
+_CONFLICTS = (
+    ("class", "object property", "class"),
+    ("class", "data property", "class"),
+    ("class", "annotation property", "class"),
+    ("class", "datatype", "class"),
+    ("object property", "data property", "property"),
+)
+"""Two kinds that no name can have, and what it is taken as. A class or a property that is an individual too is allowed by OWL 2."""
+_MOST_REPORTED = 20
+
+
+def two_kinds(found: Mapping[str, Definition], documents: Sequence[Document]) -> tuple[Diagnostic, ...]:
+    """Return a warning for each name with two kinds that exclude each other, at the first place in `documents` that has it."""
+    problems: list[Diagnostic] = []
+    for iri, entry in sorted(found.items()):
+        if len(entry.kinds) < 2 or iri.startswith(tuple(STANDARD_TERMS)):
+            continue
+        clash = next((clash for clash in _CONFLICTS if {*clash[:2]} <= entry.kinds), None)
+        if clash is not None and len(problems) < _MOST_REPORTED:
+            one, other, taken = clash
+            spans = (find(document, iri, *split_iri(iri)) for document in documents if _says(document, iri))
+            span = next(spans, find(documents[0], iri, *split_iri(iri)))
+            article = "an" if other[0] in "ao" else "a"
+            problems.append(
+                report(
+                    "FKG120",
+                    span,
+                    f"<{iri}> is said to be {'an' if one[0] in 'ao' else 'a'} {one} and {article} {other}",
+                    help=f"it is taken as a {taken}; give the two things two names",
+                    severity="warning",
+                )
+            )
+    return tuple(problems)
+
+
+def _says(document: Document, iri: str) -> bool:
+    return split_iri(iri)[1] in document.text
+
+
+def told_twice(iri: str, old: Definition, new: Definition, document: Document) -> Diagnostic | None:
+    """Return a warning where two files call one class or property by different labels in one language; None where they agree."""
+    for language, text in sorted(new.labels):
+        others = {label for known, label in old.labels if known == language}
+        if others and text not in others:
+            return report(
+                "FKG119",
+                find(document, iri, *split_iri(iri)),
+                f'<{iri}> is "{text}" here, and "{min(others)}" in {Path(old.ontology).name}; both are taken',
+                help="two versions of one ontology? then leave one of them out",
+                severity="warning",
+            )
+    return None

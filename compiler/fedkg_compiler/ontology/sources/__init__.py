@@ -1,0 +1,35 @@
+"""Ontologies in files that are no RDF: OWL's own two syntaxes, XML schemas, OPC UA node sets. Each becomes triples.
+
+`docs/reference/ontology-sources.md` states the mappings. A reader's module is imported when such a file is met, and not before.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from fedkg_compiler.ontology.sources.result import Read
+
+READERS: dict[str, str] = {"owl-functional": "owl_functional", "owl-xml": "owl_xml", "xml-schema": "xml_schema", "opcua-nodeset": "nodeset"}
+"""The syntax, as `fedkg_compiler.ontology.sniff` names it, and the module that reads it."""
+
+
+def read_source(syntax: str, text: str, file: str, folder: Path | None) -> Read:
+    """Return what a file of one of `READERS` says.
+
+    Args:
+        text: its content. file: how messages name it.
+        folder: where the files are that it includes; None where there is none (the file came from an address): then none is looked for.
+    """
+    read: Read = import_module(f"{__name__}.{READERS[syntax]}").read(text, file, folder)
+    return read
+
+
+def read_schemas(folder: Path, shown: str) -> Read:
+    """Return what all XML schemas below a folder say. Raises OSError where one cannot be read."""
+    from fedkg_compiler.ontology.sources.xml_schema import read_folder
+
+    return read_folder(folder, shown)
+
+
+__all__ = ["READERS", "Read", "read_schemas", "read_source"]

@@ -1,0 +1,26 @@
+"""What goes wrong with a store or an endpoint, on its way to becoming a diagnostic."""
+
+from __future__ import annotations
+
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.ontology.places import point, report
+
+
+class StoreProblem(Exception):
+    """A store or an endpoint does not give its graph.
+
+    Attributes:
+        code: FKG140 (cannot be reached or asked), FKG141 (answers something else), FKG142 (credentials), FKG143 (a store folder).
+        help: what to do. passing: it may be gone at the next try. wait_s: how long the server asks to wait before that, or None.
+    """
+
+    def __init__(self, code: str, message: str, *, help: str = "", passing: bool = False, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.help = help
+        self.passing = passing
+        self.wait_s = wait_s
+
+    def diagnostic(self, name: str) -> Diagnostic:
+        """The diagnostic for the store or endpoint that users call `name`."""
+        return report(self.code, point(name), str(self), help=self.help)

@@ -1,0 +1,83 @@
+"""HermiT on demand: what takes a description logic, the limit on its time, and a machine without Java."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+from fedkg_compiler.ontology.closure import follows
+from fedkg_compiler.ontology.reasoned import reason
+from fedkg_compiler.ontology.reasoning.dl import describe
+
+TEXT = """@prefix : <http://example.org/> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:hasPart a owl:ObjectProperty .
+:Device a owl:Class . :Motor a owl:Class . :ElectricMotor a owl:Class ; rdfs:subClassOf :Motor .
+:Pump a owl:Class ; owl:equivalentClass [ a owl:Class ; owl:intersectionOf ( :Device
+    [ a owl:Restriction ; owl:onProperty :hasPart ; owl:someValuesFrom :Motor ] ) ] .
+:ElectricPump a owl:Class ; rdfs:subClassOf :Device , [ a owl:Restriction ; owl:onProperty :hasPart ; owl:someValuesFrom :ElectricMotor ] .
+:Nonsense a owl:Class ; rdfs:subClassOf :Device , :Motor . :Device owl:disjointWith :Motor .
+:p1 a :ElectricPump .
+"""
+QUADS = list(ox.parse(TEXT, format=ox.RdfFormat.TURTLE))
+E = "http://example.org/"
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="no Java here: the DL reasoner cannot run")
+
+
+@needs_java
+@pytest.mark.slow
+def test_it_finds_what_rules_do_not() -> None:
+    found, problems = describe(QUADS, "pumps.ttl", 120)
+    assert problems == ()
+    assert found is not None
+    assert (E + "ElectricPump", E + "Pump") in found.below
+    assert found.unsatisfiable == (E + "Nonsense",)
+    by_rules = {(str(quad.subject), str(quad.object)) for quad in follows(QUADS)}
+    assert (f"<{E}ElectricPump>", f"<{E}Pump>") not in by_rules
+
+
+@needs_java
+@pytest.mark.slow
+def test_the_command_adds_it_to_what_the_rules_find(tmp_path: Path) -> None:
+    (tmp_path / "pumps.ttl").write_text(TEXT + ":n a :Nonsense .\n")
+    found, problems = reason([str(tmp_path / "pumps.ttl")], dl=True, limit=120, home=tmp_path)
+    assert found.reasoner == "OWL 2 RL and HermiT"
+    assert found.unsatisfiable == (":Nonsense",)
+    assert (":p1", "a", ":Pump") in found.types
+    assert [problem.code for problem in problems] == ["FKG125"]
+
+
+@needs_java
+def test_it_is_stopped_when_its_time_is_over() -> None:
+    found, (problem,) = describe(QUADS, "pumps.ttl", 0.2)
+    assert found is None
+    assert problem.code == "FKG127"
+    assert problem.message == "the DL reasoner was stopped after 0.2 s"
+
+
+def test_without_java_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "")
+    found, (problem,) = describe(QUADS, "pumps.ttl", 60)
+    assert found is None
+    assert problem.code == "FKG126"
+    assert "there is no `java` on the PATH" in problem.message
+    (tmp_path / "pumps.ttl").write_text(TEXT)
+    reasoned, problems = reason([str(tmp_path / "pumps.ttl")], dl=True, home=tmp_path)
+    assert [one.code for one in problems] == ["FKG126"]
+    assert (":ElectricMotor", "rdfs:subClassOf", ":Motor") not in reasoned.below
+    assert reasoned.unsatisfiable == (":Nonsense",)
+
+
+def test_what_breaks_off_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'Error: no such class' >&2\nexit 3\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    found, (problem,) = describe(QUADS, "pumps.ttl", 60)
+    assert found is None
+    assert problem.code == "FKG126"
+    assert "the DL reasoner broke off: " in problem.message
+    assert "\n" not in problem.message
