@@ -1,6 +1,6 @@
-"""The one place where the runtime meets the compiler: everything the faces need of rule files and ontologies.
+"""Where the runtime meets the compiler: everything the faces need of rule files; `fedkg.ontologies` has what they need of ontologies.
 
-No other module of `fedkg` imports `fedkg_compiler`, and this one does so only inside its functions, so that an installation without the
+No other modules of `fedkg` import `fedkg_compiler`, and these two do so only inside their functions, so that an installation without the
 compiler loads and evaluates packs.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fedkg_compiler.compilation import Compilation
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.inputs import Inputs
-    from fedkg_compiler.ontology.catalog import Catalog
     from fedkg_compiler.reason.describe import Description
     from fedkg_compiler.reason.difference import RuleDifference
+    from fedkg_compiler.reason.origin import Origin
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """How workbooks, Parquet files and archives begin."""
@@ -49,8 +49,8 @@ class CompileError(FedkgError):
 
 
 @contextmanager
-def _compiler(feature: str) -> Iterator[None]:
-    """Turns a missing library of the compiler into a MissingExtra that names `feature`."""
+def needs_compiler(feature: str) -> Iterator[None]:
+    """Turn a missing library of the compiler into a MissingExtra that names `feature`."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -71,8 +71,8 @@ def check(
         UsageError: when a file does not exist.
         MissingExtra: when the compiler is not installed.
     """
-    files = [existing(path) for path in (*paths, *graphs)]
-    with _compiler("compiling rules"):
+    files = [_named(path) for path in (*paths, *graphs)]
+    with needs_compiler("compiling rules"):
         count = len(paths)
         if text is None and not fresh:
             from fedkg_compiler.cache import compile_cached
@@ -94,7 +94,8 @@ def compile(  # noqa: A001  the public name, fixed
         paths: one file or several: rule files (`.fkg`), queries (`.rq`), shapes and graphs (`.ttl`, `.shacl`, `.nt`, `.rdf`, `.owl`,
             `.jsonld`).
         text: the rules themselves, in place of files.
-        graphs: more graphs that the rules may speak about.
+        graphs: more graphs that the rules may speak about: files, stores on disk (`fedkg graph load`), and addresses of SPARQL
+            endpoints (texts that begin with ``https://``), all three also among `paths`.
         client: name or IRI of the client whose private pack is made; "" for the public pack.
 
     Raises:
@@ -139,7 +140,7 @@ def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = 
 
     For a `client` no line of a graph is shown: it may be a fact about another one.
     """
-    with _compiler("explaining rules"):
+    with needs_compiler("explaining rules"):
         from fedkg_compiler.diagnostics import render as render_one
 
         sources: dict[str, str | None] = dict(texts or {})
@@ -156,7 +157,7 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
     """Diagnostics as `fedkg check --json` prints them; without any, nothing of the compiler is loaded. `Any`: JSON."""
     if not diagnostics:
         return {"diagnostics": []}
-    with _compiler("explaining rules"):
+    with needs_compiler("explaining rules"):
         from fedkg_compiler.diagnostics import to_json
 
         return {"diagnostics": [to_json(d) for d in diagnostics]}
@@ -165,7 +166,7 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
 def mend(paths: Sequence[str | Path]) -> Mended:
     """Rule files with their certain fixes put in (nothing is written), and what is left to say. Raises UsageError, OSError."""
     files = [existing(path) for path in paths]
-    with _compiler("mending rules"):
+    with needs_compiler("mending rules"):
         from fedkg_compiler.authoring.fixes import mend as put_in
 
         return put_in(files)
@@ -173,7 +174,7 @@ def mend(paths: Sequence[str | Path]) -> Mended:
 
 def watched(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
     """`check`, and every file that was read for it, the rule files' sheets and graphs too."""
-    with _compiler("compiling rules"):
+    with needs_compiler("compiling rules"):
         from fedkg_compiler.inputs import recording
 
         with recording() as inputs:
@@ -182,7 +183,7 @@ def watched(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
 
 def canonical(body: bytes, name: str) -> tuple[str, str | None, tuple[Diagnostic, ...]]:
     """The text of a rule file, its canonical form (None where it has syntax errors), and those errors."""
-    with _compiler("formatting rules"):
+    with needs_compiler("formatting rules"):
         from fedkg_compiler.syntax.printing import canonical as form
         from fedkg_compiler.syntax.text import decode
 
@@ -193,7 +194,7 @@ def canonical(body: bytes, name: str) -> tuple[str, str | None, tuple[Diagnostic
 
 def explain(code: str) -> tuple[str, str]:
     """The title and the page of a diagnostic's code. Raises UsageError, with the nearest code, when there is none."""
-    with _compiler("explaining codes"):
+    with needs_compiler("explaining codes"):
         from fedkg_compiler.diagnostics import CODES
 
         key = code.strip().upper()
@@ -218,18 +219,28 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
     """What a rule of a pack asks for, as `explain_rule` says it. Raises UsageError when there is no such rule or entity."""
     from fedkg.evaluation.replay import replay
 
-    with _compiler("explaining rules"):
+    with needs_compiler("explaining rules"):
         from fedkg_compiler.reason.describe import describe
 
         contract = pack.manifest.contract
         return describe(pack, rule, entity, lambda ref, shown: replay(pack, ref.bank, ref.row, shown.matrix(contract), shown.now))
 
 
+def origins(paths: Sequence[str | Path], rules: Sequence[str], entity: str) -> tuple[Origin, ...]:
+    """The triples that put an entity's rows into the banks of rules, with what they follow from; none for a pack, which has no graph."""
+    if not all(is_authored(path) for path in paths):
+        return ()
+    with needs_compiler("explaining rules"):
+        from fedkg_compiler.reason.origin import origins as found
+
+        return tuple(found(paths, rules, entity))
+
+
 def differences(old: Sequence[str | Path], new: Sequence[str | Path]) -> tuple[RuleDifference, ...]:
     """What became of each rule between two versions: packs, or rule files with their graphs. Raises CompileError, PackError."""
     before, _ = load_or_compile(old)
     after, _ = load_or_compile(new)
-    with _compiler("comparing rules"):
+    with needs_compiler("comparing rules"):
         from fedkg_compiler.reason.difference import differences as compare
 
         return compare(before, after)
@@ -237,7 +248,7 @@ def differences(old: Sequence[str | Path], new: Sequence[str | Path]) -> tuple[R
 
 def codes() -> dict[str, str]:
     """Every diagnostic's code with its title."""
-    with _compiler("explaining codes"):
+    with needs_compiler("explaining codes"):
         from fedkg_compiler.diagnostics import CODES
 
         return {key: CODES[key].title for key in sorted(CODES)}
@@ -245,7 +256,7 @@ def codes() -> dict[str, str]:
 
 def draft(limits: Table | None, table: Table, *, limits_name: str, table_name: str) -> str:
     """A first rule file from a sheet of limits, or from the table's own ranges. Raises TableError."""
-    with _compiler("writing rules"):
+    with needs_compiler("writing rules"):
         from fedkg_compiler.authoring.draft import draft_rules
 
         return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
@@ -253,17 +264,24 @@ def draft(limits: Table | None, table: Table, *, limits_name: str, table_name: s
 
 def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
     """How many tags a sheet of limits has, and those that are no column of the table, each with a near header. Raises TableError."""
-    with _compiler("writing rules"):
+    with needs_compiler("writing rules"):
         from fedkg_compiler.authoring import missing_tags as find
 
         return find(limits, table)
 
 
 def is_authored(path: str | Path) -> bool:
-    """Whether a file is something to compile (rules, queries, shapes or a graph) rather than a pack or a table."""
-    from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, RULE_SUFFIXES
+    """Whether a file is something to compile (rules, queries, shapes, a graph or a store of graphs) rather than a pack or a table."""
+    from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, RULE_SUFFIXES, is_endpoint, is_store
 
-    return Path(path).suffix.lower() in RULE_SUFFIXES | GRAPH_SUFFIXES | QUERY_SUFFIXES
+    return is_endpoint(path) or is_store(Path(path)) or Path(path).suffix.lower() in RULE_SUFFIXES | GRAPH_SUFFIXES | QUERY_SUFFIXES
+
+
+def given(arguments: Sequence[str]) -> list[str | Path]:
+    """What a command line names: paths, and addresses of endpoints as they are (a path would lose one of the slashes)."""
+    from fedkg_compiler.inputs import is_endpoint
+
+    return [argument if is_endpoint(argument) else Path(argument) for argument in arguments]
 
 
 def is_graph(path: str | Path) -> bool:
@@ -271,6 +289,26 @@ def is_graph(path: str | Path) -> bool:
     from fedkg_compiler.inputs import GRAPH_SUFFIXES
 
     return Path(path).suffix.lower() in GRAPH_SUFFIXES
+
+
+def node_table(paths: Sequence[str | Path]) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], dict[str, int]]:
+    """What RDF files say as nodes, edges between them (positions), and the node behind each column that they name (`fkg:column`).
+
+    Raises:
+        CompileError: a file that cannot be read.
+    """
+    with needs_compiler("reading graphs"):
+        from fedkg_compiler.ontology.node_table import node_table as table_of
+        from fedkg_compiler.ontology.reading import read_file
+
+        triples = []
+        for path in paths:
+            document, diagnostics = read_file(existing(path))
+            if document is None or any(item.severity == "error" for item in diagnostics):
+                raise CompileError(diagnostics, render(diagnostics))
+            triples += list(document.triples)
+        found = table_of(triples)
+        return found.nodes, found.edges, found.columns
 
 
 def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic, ...]]:
@@ -287,6 +325,7 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
         existing(packs[0])
         return load(packs[0]), ()
     if packs:
+        existing(packs[0])
         raise UsageError(
             f"{packs[0]} stands among rule files",
             expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs (.ttl, .shacl, .nt, .rdf, .owl, .jsonld)",
@@ -302,7 +341,7 @@ def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
     paths = [Path(path) for path in (*rules, data)]
     if not is_graph(paths[-1]) or not all(path.is_file() for path in paths):
         return False
-    with _compiler("reading shapes"):
+    with needs_compiler("reading shapes"):
         from fedkg_compiler.shacl import holds_shapes
 
         return any(holds_shapes(path) for path in paths[:-1]) and not holds_shapes(paths[-1])
@@ -314,7 +353,7 @@ def compile_for_rdf(rules: Sequence[str | Path], data: str | Path) -> tuple[tupl
     Raises:
         CompileError: when the rules, the shapes or the data are wrong.
     """
-    with _compiler("reading shapes"):
+    with needs_compiler("reading shapes"):
         from fedkg_compiler.shacl.rows import compile_for_rdf as compile_
 
         found = compile_([existing(path) for path in rules], existing(data))
@@ -327,10 +366,19 @@ def existing(path: str | Path) -> Path:
     """The path of a file that exists. Raises UsageError."""
     path = Path(path)
     if not path.exists():
-        raise UsageError(f"there is no file {path}")
+        endpoint = str(path).lower().startswith(("http:/", "https:/"))
+        advice = "no endpoint is asked here: put its graph into a store first, with `fedkg graph load`" if endpoint else ""
+        raise UsageError(f"there is no file {path}", help=advice)
     if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a file")
+        raise UsageError(f"{path} is a folder, not a file", help=f"is it to be a store of graphs? fedkg graph load {path} FILES...")
     return path
+
+
+def _named(path: str | Path) -> str | Path:
+    """What the compiler takes: the address of an endpoint, a store, or the path of a file that exists. Raises UsageError."""
+    from fedkg_compiler.inputs import is_endpoint, is_store
+
+    return path if is_endpoint(path) or is_store(Path(path)) else existing(path)
 
 
 def _source_text(path: Path) -> str | None:
@@ -342,28 +390,3 @@ def _source_text(path: Path) -> str | None:
     except OSError:
         return None
     return None if body.startswith(BINARY) else body.decode("utf-8-sig", errors="replace")
-
-
-def catalog() -> Catalog:
-    """The catalogue of ontologies, with what the user has added. Raises FedkgError when it cannot be read."""
-    with _compiler("listing ontologies"):
-        from fedkg_compiler.ontology.catalog import load_catalog
-
-        return load_catalog()
-
-
-def add_ontology(name: str, source: str, sha256: str | None) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
-    """Put an ontology on the user's shelf: what was recorded, or None with the reason. Raises UsageError for a wrong name or checksum."""
-    with _compiler("adding ontologies"):
-        from fedkg_compiler.ontology.shelf import add_entry
-
-        added, diagnostics = add_entry(name, source, sha256)
-        return (None if added is None else added.model_dump()), diagnostics
-
-
-def remove_ontology(name: str) -> dict[str, str]:
-    """Take an added ontology off the user's shelf and return its record. Raises UsageError when it was not added."""
-    with _compiler("removing ontologies"):
-        from fedkg_compiler.ontology.shelf import remove_entry
-
-        return remove_entry(name).model_dump()

@@ -22,7 +22,9 @@ _CLEAR = "\x1b[2J\x1b[3J\x1b[H"
 
 
 def check(
-    rules: Annotated[list[Path], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs (.ttl ...) they speak about.")],
+    rules: Annotated[
+        list[str], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.")
+    ],
     fix: Annotated[bool, typer.Option("--fix", help="Put the suggestions that are certain into the files, and say what is left.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes, until Ctrl-C.")] = False,
     as_json: AsJson = False,
@@ -39,6 +41,7 @@ def check(
     Examples:
       fedkg check rules.fkg
       fedkg check rules.fkg plant.ttl
+      fedkg check rules.fkg https://graphs.example.org/query
       fedkg check rules.fkg --fix
       fedkg check rules.fkg plant.ttl --watch
       fedkg check rules.fkg --json
@@ -48,9 +51,9 @@ def check(
     if watch:
         if fix or as_json:
             raise UsageError("--watch stands without --fix and --json", help="fedkg check rules.fkg --watch")
-        _watch(rules)
+        _watch([Path(rule) for rule in rules])
         return
-    mended = _mend(rules) if fix else None
+    mended = _mend([Path(rule) for rule in rules]) if fix else None
     result = authoring.check(rules)
     if as_json:
         fixed = {"fixed": authoring.diagnostics_json(mended.fixed)["diagnostics"]} if mended else {}
@@ -66,7 +69,7 @@ def count_problems(severities: list[str]) -> str:
     return ", ".join(count(severities.count(kind), kind) for kind in ("error", "warning") if kind in severities)
 
 
-def _report(result: Compilation, rules: Sequence[Path], *, quiet: bool = False) -> bool:
+def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = False) -> bool:
     """Say what was found; whether the rules are clean."""
     from fedkg import authoring
 

@@ -15,7 +15,9 @@ from fedkg.packed import write_pack
 
 
 def compile_rules(
-    rules: Annotated[list[Path], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs (.ttl ...) they speak about.")],
+    rules: Annotated[
+        list[str], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="NAME.fkgpack", help="Where the pack goes.")],
     client: Annotated[
         str, typer.Option("--client", metavar="NAME|IRI", help="Make the private pack of this client, from its own graph.")
@@ -30,12 +32,13 @@ def compile_rules(
     \b
     Examples:
       fedkg compile rules.fkg plant.ttl -o plant.fkgpack
+      fedkg compile rules.fkg plant.store -o plant.fkgpack
       fedkg compile rules.fkg linz.ttl --client linz -o linz.fkgpack
     """
     from fedkg import authoring
 
     check_place(output, "plant.fkgpack")
-    if output.exists() and any(path.exists() and path.samefile(output) for path in rules):
+    if output.exists() and any(path.exists() and path.samefile(output) for path in map(Path, rules)):
         raise UsageError(f"{output} is one of the rule files", help=f"name the pack: -o {output.with_suffix('.fkgpack').name}")
     if output.is_file() and not _is_pack(output):
         raise UsageError(f"{output} is there already, and no pack", help=f"name the pack: -o {output.with_suffix('.fkgpack').name}")

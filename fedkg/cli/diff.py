@@ -18,7 +18,8 @@ def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A rule file, or a pack.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A rule file, or a pack.")],
     graphs: Annotated[
-        list[Path] | None, typer.Option("--graph", metavar="FILE", help="A graph that the rule files speak about; can be repeated.")
+        list[str] | None,
+        typer.Option("--graph", metavar="FILE", help="A graph that the rule files speak about: a file, store or URL; can be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -34,7 +35,7 @@ def diff(
     """
     from fedkg import authoring
 
-    sides = [[path, *(graphs or [])] if authoring.is_authored(path) else [path] for path in (old, new)]
+    sides = [[path, *authoring.given(graphs or [])] if authoring.is_authored(path) else [path] for path in (old, new)]
     found = authoring.differences(*sides)
     if as_json:
         print_json({"rules": [_json(one) for one in found], "same": all(one.same for one in found)})

@@ -29,7 +29,7 @@ TOLD = 10
 
 def evaluate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="PACK|RULES... TABLE", help="A pack, or rule files, queries, shapes and graphs; the table last.")
+        list[str], typer.Argument(metavar="PACK|RULES... TABLE", help="A pack, or rule files, queries, shapes and graphs; the table last.")
     ],
     baseline: Annotated[
         Path | None, typer.Option("--baseline", metavar="OLD.json", help="An earlier result (--json) to compare with.")
@@ -65,13 +65,13 @@ def evaluate(
 
     if len(files) < 2:
         raise UsageError("a table is missing", expected="a pack or rule files, and a table last", help="fedkg eval rules.fkg table.csv")
-    *rules, data = files
+    *rules, data = named = authoring.given(files)
     if authoring.is_rdf_data(rules, data):
-        _evaluate_rdf(rules, data, as_json)
+        _evaluate_rdf(rules, Path(data), as_json)
         return
-    if authoring.is_authored(data) or data.suffix.lower() == ".fkgpack":
-        tables = [path for path in rules if not authoring.is_authored(path) and path.suffix.lower() != ".fkgpack"]
-        right = [path for path in files if path not in tables] + tables
+    if authoring.is_authored(data) or _is_pack(data):
+        tables = [path for path in rules if not authoring.is_authored(path) and not _is_pack(path)]
+        right = [path for path in named if path not in tables] + tables
         raise UsageError(
             f"the table comes last, but {data} is no table",
             expected="a pack or rule files, and a table last",
@@ -81,9 +81,9 @@ def evaluate(
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
     _tell(diagnostics)
-    if not data.is_file():
+    if not Path(data).is_file():
         raise UsageError(f"there is no table {data}")
-    result = evaluate_table(pack, read_table(data, dates=dates), missing="skip" if skip_missing else "error")
+    result = evaluate_table(pack, read_table(Path(data), dates=dates), missing="skip" if skip_missing else "error")
     comparison = compare(result, before, allowance) if before is not None else None
     if as_json:
         facts = result.to_json() | authoring.diagnostics_json(diagnostics)
@@ -92,6 +92,10 @@ def evaluate(
         _show(result, comparison)
     if comparison is not None and comparison.worse:
         raise typer.Exit(comparison.exit_code)
+
+
+def _is_pack(path: str | Path) -> bool:
+    return Path(path).suffix.lower() == ".fkgpack"
 
 
 def _tell(diagnostics: Sequence[Diagnostic]) -> None:
@@ -108,7 +112,7 @@ def _tell(diagnostics: Sequence[Diagnostic]) -> None:
         note(f"note: {len(left_out) - TOLD:,} more notes on what is left out: `fedkg check` lists them")
 
 
-def _evaluate_rdf(rules: list[Path], data: Path, as_json: bool) -> None:
+def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> None:
     """Shapes over an RDF file: the members of each class that they target are the rows."""
     from fedkg import authoring
     from fedkg.evaluation import evaluate as evaluate_table

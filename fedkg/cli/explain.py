@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedkg.cli.explained import asked, part_text
+from fedkg.cli.origins import origin_json, origin_lines
 from fedkg.cli.screen import AsJson, count, note, print_json, say
 from fedkg.errors import UsageError
 
@@ -27,10 +28,13 @@ def explain(
         str, typer.Argument(metavar="CODE | RULE", help="A code from a message, such as FKG012; or the name of a rule, shape or query.")
     ] = "",
     files: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(metavar="[FILES...]", help="For a rule: its rule files with their graphs, or a pack. Else those of this folder."),
     ] = None,
-    entity: Annotated[str, typer.Option("--entity", metavar="NAME", help="Of which of the rule's entities to speak.")] = "",
+    entity: Annotated[
+        str,
+        typer.Option("--entity", metavar="NAME|IRI", help="Of which entity to speak; also says which triples make the rule hold for it."),
+    ] = "",
     every: Annotated[bool, typer.Option("--list", help="List all codes with their titles.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -39,6 +43,9 @@ def explain(
     For a code: an example that fails and how to mend it. For a rule: its meaning in words, for how many entities it holds, the compiled
     formula, where its numbers come from, and values that keep it and break it. The name of a shape, of a part of one, of a query, a title
     or a file stands for all the rules that came of it, and for the parts of it that were decided on the graph.
+
+    With --entity also the triples of the graph by which the rule holds for the entity, each with its file and line, or with the axioms
+    from which it follows.
 
     \b
     Examples:
@@ -66,18 +73,19 @@ def explain(
         else:
             say(f"{what.strip().upper()}: {title}\n\n{page.strip()}")
         return
-    taken = files or _of_this_folder(what)
+    taken = authoring.given(files) if files else _of_this_folder(what)
     if not files:
         note(f"taken from this folder: {', '.join(map(str, taken))}")
     pack, _ = authoring.load_or_compile(taken)
     rules, parts = asked(pack, what)
-    described = _described(pack, rules[:MOST], entity)
+    behind = {one.rule: one for one in authoring.origins(taken, rules[:MOST], entity)} if entity else {}
+    described = _described(pack, rules[:MOST], next((one.label for one in behind.values()), entity))
     if as_json:
-        facts = [_json(one) for one in described]
+        facts = [_json(one) | origin_json(behind.get(one.rule)) for one in described]
         alone = facts[0] if len(rules) == 1 and not parts else None
         print_json(alone or {"rules": facts, "parts": [part.model_dump(mode="json") for part in parts], "more": rules[MOST:]})
         return
-    blocks = ["\n".join(_lines(one)) for one in described]
+    blocks = ["\n".join([*_lines(one), *origin_lines(behind.get(one.rule))]) for one in described]
     if parts:
         blocks.append("\n".join(part_text(part) for part in parts[:MOST]))
     say("\n\n".join(blocks))
@@ -100,7 +108,7 @@ def _described(pack: Pack, rules: Sequence[str], entity: str) -> list[Descriptio
     return found
 
 
-def _of_this_folder(rule: str) -> list[Path]:
+def _of_this_folder(rule: str) -> list[str | Path]:
     """The rule files and graphs of the current folder. Raises UsageError where there is no rule file."""
     from fedkg.authoring import is_graph
 

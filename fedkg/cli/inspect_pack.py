@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    files: Annotated[list[Path], typer.Argument(metavar="PACK|RULES...", help="A constraint pack (.fkgpack), or rule files and graphs.")],
+    files: Annotated[list[str], typer.Argument(metavar="PACK|RULES...", help="A constraint pack (.fkgpack), or rule files and graphs.")],
     rows: Annotated[int, typer.Option("--rows", help="How many bound rows of each bank, and clients of each set, to print.", min=0)] = 2,
     parts: Annotated[bool, typer.Option("--parts", help="List every part of shapes and queries, and where it went.")] = False,
     as_json: AsJson = False,
@@ -36,11 +35,11 @@ def inspect(
     """
     from fedkg import authoring
 
-    pack, _ = authoring.load_or_compile(files)
+    pack, _ = authoring.load_or_compile(authoring.given(files))
     if as_json:
         print_json(description(pack, rows))
     else:
-        _show(pack, rows, parts, ", ".join(map(str, files)))
+        _show(pack, rows, parts, ", ".join(files))
 
 
 def description(pack: Pack, rows: int) -> dict[str, Any]:

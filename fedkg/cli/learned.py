@@ -30,13 +30,13 @@ def learned(
     Example:
       fedkg ontology learned runs/traffic-001 -o learned.ttl
     """
-    from fedkg import authoring
+    from fedkg import ontologies
 
     check_place(output, "learned.ttl")
     if output.exists() and not force:
         raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
     found = of_run(run)
-    write_whole(output, authoring.learned_graph(found))
+    write_whole(output, ontologies.learned_graph(found))
     if as_json:
         print_json({"graph": str(output), "learned": found.model_dump(mode="json")})
         return

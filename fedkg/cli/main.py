@@ -13,8 +13,25 @@ import typer
 from typer.main import get_command
 
 from fedkg.authoring import CompileError
-from fedkg.cli import check, compile_rules, data, diff, evaluate, examples, explain, fmt, inspect_pack, new, ontology, run_job, status
-from fedkg.errors import FedkgError
+from fedkg.cli import (
+    check,
+    compile_rules,
+    data,
+    diff,
+    evaluate,
+    examples,
+    explain,
+    fmt,
+    graph,
+    inspect_pack,
+    new,
+    ontology,
+    reproduce,
+    run_job,
+    status,
+    suggest,
+)
+from fedkg.errors import FedkgError, Stopped
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "new": new.new,
@@ -26,6 +43,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "inspect": inspect_pack.inspect,
     "run": run_job.run,
     "status": status.status,
+    "reproduce": reproduce.reproduce,
+    "suggest": suggest.suggest,
     "explain": explain.explain,
     "diff": diff.diff,
 }
@@ -33,6 +52,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 FAMILIES: dict[str, tuple[typer.Typer, str]] = {
     "ontology": (ontology.app, "Which ontologies rules may use: list, show, add, remove."),
+    "graph": (graph.app, "Graphs on disk, for those that are too large to be read each time: load, show."),
     "data": (data.app, "Write the example table that the examples train on."),
 }
 """Families of commands by name, with the line `fedkg --help` shows."""
@@ -56,7 +76,7 @@ def _app(commands: Mapping[str, Callable[..., None]], families: Mapping[str, tup
         name="fedkg",
         help="Write what a domain knows once; every federated training run obeys it.\n\n"
         "Start with `fedkg new LIMITS.csv TABLE.csv -o rules.fkg`, then `fedkg check rules.fkg` and `fedkg eval rules.fkg TABLE.csv`.",
-        epilog="Exit codes: 0 done, 1 problems found, 2 wrong call, 3 stopped and resumable, 5 too few clients.",
+        epilog="Exit codes: 0 done, 1 problems found, 2 wrong call, 5 too few clients, 130 stopped and resumable.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -101,6 +121,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
         _leave(str(error), error.exit_code)  # every diagnostic says itself that it is an error
     except FedkgError as error:
         _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("stopped", Stopped.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

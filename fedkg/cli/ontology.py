@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedkg.cli.align import align
+from fedkg.cli.learned import learned
+from fedkg.cli.ontology_facts import report, show_term
+from fedkg.cli.reasoning import reason
 from fedkg.cli.screen import AsJson, note, out, print_json, say
-from fedkg.errors import FedkgError, UsageError
-from fedkg.nearest import nearest
+from fedkg.errors import FedkgError
 
 if TYPE_CHECKING:
     from fedkg_compiler.ontology.catalog import Catalog
@@ -17,14 +20,18 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The word that stands after `use` in a rule file.")]
 
 app = typer.Typer(no_args_is_help=True)
+app.command("align")(align)
+app.command("learned")(learned)
+app.command("report")(report)
+app.command("reason")(reason)
 
 
 @app.command("list")
 def list_entries(as_json: AsJson = False) -> None:
     """List the ontologies that rule files can `use`."""
-    from fedkg import authoring
+    from fedkg import ontologies
 
-    catalog = authoring.catalog()
+    catalog = ontologies.catalog()
     entries = [_entry(catalog, name) for name in catalog.names()]
     if as_json:
         print_json({"ontologies": entries})
@@ -41,14 +48,27 @@ def list_entries(as_json: AsJson = False) -> None:
 
 
 @app.command("show")
-def show_entry(name: Name, as_json: AsJson = False) -> None:
-    """Show one ontology: its names and addresses, where the original comes from, and what is loaded for it."""
-    from fedkg import authoring
+def show_entry(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME|TERM", help="An ontology, or one of their terms: its prefixed name, its name alone, IRI or label."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show one ontology, or one term of any of them: what it is, what stands above and below it, and what is mapped to it.
 
-    catalog = authoring.catalog()
+    \b
+    Examples:
+      fedkg ontology show mason
+      fedkg ontology show mason:Lathe
+      fedkg ontology show "work unit"
+    """
+    from fedkg import ontologies
+
+    catalog = ontologies.catalog()
     if name not in catalog.names():
-        near = nearest(name, catalog.names())
-        raise UsageError(f"there is no ontology `{name}`", help=f"did you mean `{near}`?" if near else "`fedkg ontology list` lists them")
+        show_term(name, as_json=as_json)
+        return
     entry = _entry(catalog, name)
     if as_json:
         print_json(entry)
@@ -61,7 +81,10 @@ def show_entry(name: Name, as_json: AsJson = False) -> None:
 def add_entry(
     name: Name,
     source: Annotated[
-        str, typer.Argument(metavar="FILE-OR-URL", help="The ontology: a path, or an http(s) address, which is then fetched.")
+        str,
+        typer.Argument(
+            metavar="PATH-OR-URL", help="The ontology: a file, a folder of XML schemas, or an http(s) address, which is then fetched."
+        ),
     ],
     sha256: Annotated[str | None, typer.Option("--sha256", help="The checksum the file must have.")] = None,
     as_json: AsJson = False,
@@ -72,10 +95,11 @@ def add_entry(
     Examples:
       fedkg ontology add mason ~/Downloads/mason.owl
       fedkg ontology add ourplant plant-terms.ttl
+      fedkg ontology add b2mml ~/Downloads/B2MML/Schema
     """
-    from fedkg import authoring
+    from fedkg import authoring, ontologies
 
-    added, diagnostics = authoring.add_ontology(name, source, sha256)
+    added, diagnostics = ontologies.add_ontology(name, source, sha256)
     if as_json:
         print_json({"added": added} | authoring.diagnostics_json(diagnostics))
     elif diagnostics:
@@ -89,9 +113,9 @@ def add_entry(
 @app.command("remove")
 def remove_entry(name: Name, as_json: AsJson = False) -> None:
     """Take an added file off again; the module that ships with fedkg, where there is one, is used as before."""
-    from fedkg import authoring
+    from fedkg import ontologies
 
-    removed = authoring.remove_ontology(name)
+    removed = ontologies.remove_ontology(name)
     if as_json:
         print_json({"removed": removed})
     else:

@@ -64,6 +64,11 @@ def run(
         raise UsageError(f"there is no job file {path}")
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
+    from fedkg.jobs.causes.file import is_causes
+
+    if path is not None and is_causes(path):
+        _causes(path, folder, changes or [], axes or seeds, as_json)
+        return
     from fedkg.cli.results import show
     from fedkg.jobs.sweep.plan import is_sweep
 
@@ -77,9 +82,25 @@ def run(
         told = {"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results}
         print_json(told | ({"failed": failed} if failed else {}))
     else:
-        show(done.results, (*done.sentences, *done.notes), f"report: {done.report}" if done.report else f"run folder: {done.folder}")
+        notes = done.notes if getattr(done, "failed", {}) else ()  # all others were told when they came up
+        show(done.results, (*done.sentences, *notes), f"report: {done.report}" if done.report else f"run folder: {done.folder}")
     if getattr(done, "failed", {}):
         raise typer.Exit(1)
+
+
+def _causes(path: Path, folder: Path | None, changes: list[str], many: object, as_json: bool) -> None:
+    """A job that learns who drives whom."""
+    from fedkg.cli.screen import say
+    from fedkg.jobs.causes.run import run_causes
+
+    if many:
+        raise UsageError("a job of the kind `causes` is one learning", help="leave out --seeds and --grid")
+    done = run_causes(path, out=folder, overrides=changes)
+    if as_json:
+        print_json({"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results})
+        return
+    say("\n".join(done.sentences))
+    say(f"report: {done.report}" if done.report else f"run folder: {done.folder}")
 
 
 def _told_apart(words: Sequence[str], grid: Sequence[str] | None) -> tuple[Path | None, list[str]]:
@@ -98,7 +119,7 @@ def _train(job: Path | None, folder: Path | None, changes: list[str], resume: Pa
     from fedkg.jobs.together import follow, say_end
 
     place = resume or folder
-    with joined() as ranks, _stoppable():
+    with joined() as ranks, stoppable():
         try:
             if ranks is not None and ranks.rank > 0:
                 follow(ranks)
@@ -124,7 +145,7 @@ def _sweep(job: Path | None, folder: Path | None, changes: list[str], grid: list
         raise UsageError("--seeds and --grid are runs of one process each", help="start each of them by a torchrun of its own")
     axes, chosen = [axis_of(text) for text in grid], None if seeds is None else seeds_of(seeds)
     place = resume or folder
-    with _stoppable(), Watch() as watch:
+    with stoppable(), Watch() as watch:
         try:
             if resume is not None:
                 return resume_sweep(resume, on_event=watch)
@@ -135,8 +156,8 @@ def _sweep(job: Path | None, folder: Path | None, changes: list[str], grid: list
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """A polite request to end (SIGTERM) stops a run as Ctrl-C does: at once, resumable, with exit code 3."""
+def stoppable() -> Iterator[None]:
+    """A polite request to end (SIGTERM) stops a run as Ctrl-C does: at once, resumable, with exit code 130."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

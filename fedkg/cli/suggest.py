@@ -42,7 +42,7 @@ def suggest(
       fedkg suggest runs/traffic-001
       fedkg suggest learned.ttl --client "station 7" -o candidates.fkg
     """
-    from fedkg import authoring
+    from fedkg import ontologies
 
     if output is not None:
         check_place(output, "candidates.fkg")
@@ -54,7 +54,7 @@ def suggest(
         raise UsageError(
             f"nothing was found for a client `{client}`", expected=", ".join(known[:20]) or "a run whose rules infer something"
         )
-    made = authoring.proposals(found, client=client, least=confidence)
+    made = ontologies.proposals(found, client=client, least=confidence)
     if output is not None:
         write_whole(output, made.text)
     if as_json:
@@ -68,11 +68,11 @@ def suggest(
 
 def _found(sources: Sequence[Path]) -> list[Learned]:
     """What the runs and graphs hold. Raises UsageError where one holds nothing."""
-    from fedkg import authoring
+    from fedkg import authoring, ontologies
 
     found: list[Learned] = []
     for source in sources:
-        own = (of_run(source),) if source.is_dir() else authoring.findings(authoring.existing(source))
+        own = (of_run(source),) if source.is_dir() else ontologies.findings(authoring.existing(source))
         if not any(one.properties or one.edges or one.evidence for one in own):
             raise UsageError(f"{source} holds no findings", help="a graph of findings: fedkg ontology learned RUN -o learned.ttl")
         found += own

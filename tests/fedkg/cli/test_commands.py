@@ -164,6 +164,27 @@ def test_ontology_list_show_add_remove(fedkg: Command, tmp_path: Path) -> None:
     assert fedkg("ontology", "add", "ours", "nowhere.ttl").code == 1
 
 
+def test_ontology_show_of_a_term_and_report(fedkg: Command, tmp_path: Path) -> None:
+    owl = "Prefix(:=<http://x.org/a#>)\nOntology(<http://x.org/a>\nDeclaration(Class(:Mill))\nSubClassOf(:SmallMill :Mill))"
+    (tmp_path / "own.ofn").write_text(owl)
+    (tmp_path / "mill.fkg").write_text("use own\nsignal torque in N.m\nrule r require torque <= 70 N.m\n")
+    assert fedkg("check", "mill.fkg").code == 0
+    assert fedkg("check", "rules.fkg", "own.ofn").code == 0
+    assert fedkg("ontology", "add", "ours", "own.ofn").code == 0
+    (term,) = fedkg("ontology", "show", "ours:SmallMill", "--json").json["terms"]
+    assert term["parents"] == ["ours:Mill"]
+    assert "below it    ours:SmallMill" in fedkg("ontology", "show", "http://x.org/a#Mill").out
+    unknown = fedkg("ontology", "show", "ours:Mil")
+    assert unknown.code == 2
+    assert "did you mean `ours:Mill`?" in unknown.err
+    found = fedkg("ontology", "report", "ours", "--json").json
+    assert (found["total"]["concepts"], found["total"]["relations"], found["reference"]["concepts"]) == (2, 1, 5247)
+    table = fedkg("ontology", "report", "ours").out
+    assert "SCFA paper" in table
+    assert "below the paper's graph by 5,245 concepts" in table
+    assert fedkg("ontology", "report", "nobody").code == 2
+
+
 def test_data_writes_the_example_table(fedkg: Command, tmp_path: Path) -> None:
     assert fedkg("data", "ai4i", "-o", "t.csv", "--rows", "50", "--json").json["rows"] == 50
     lines = (tmp_path / "t.csv").read_text().splitlines()

@@ -1,0 +1,73 @@
+"""`fedkg graph`: graphs in a store on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedkg.cli.screen import AsJson, count, note, print_json, say
+from fedkg.errors import FedkgError
+
+Store = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("load")
+def load(
+    store: Store,
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Graph files (.ttl ...), or addresses of SPARQL endpoints.")],
+    as_json: AsJson = False,
+) -> None:
+    """Put graphs into a store on disk, which is made where there is none; rules are then compiled with the store in place of the files.
+
+    A file that is in the store already takes the place of what it said before. All files go in or, when one has an error or the load is
+    killed, none. What follows from the graphs is worked out by the first compilation and kept in the store.
+
+    \b
+    Examples:
+      fedkg graph load plant.store plant.ttl lines.nt
+      fedkg compile rules.fkg plant.store -o plant.fkgpack
+    """
+    from fedkg import authoring, ontologies
+
+    facts, diagnostics = ontologies.load_store(store, files)
+    if as_json:
+        print_json({"loaded": facts} | authoring.diagnostics_json(diagnostics))
+    elif diagnostics:
+        note(authoring.render(diagnostics))
+    if facts is None:
+        raise typer.Exit(FedkgError.exit_code)
+    if not as_json:
+        _say_loaded(facts)
+
+
+@app.command("show")
+def show(store: Store, as_json: AsJson = False) -> None:
+    """Show what is in a store: its files, how many triples they have, and the checksum of all of them."""
+    from fedkg import ontologies
+
+    facts = ontologies.store_facts(store)
+    if as_json:
+        print_json(facts)
+        return
+    _say_store(facts)
+
+
+def _say_loaded(facts: dict[str, Any]) -> None:
+    """`Any`: JSON."""
+    if facts["recovered"]:
+        say("an earlier load was broken off; what it left was cleared away")
+    for key, words in (("added", "added"), ("replaced", "in place of what it said before"), ("known", "in the store already")):
+        for name in facts[key]:
+            say(f"{name}: {words}")
+    _say_store(facts)
+
+
+def _say_store(facts: dict[str, Any]) -> None:
+    """`Any`: JSON."""
+    say(f"{facts['store']}: {count(facts['triples'], 'triple')} of {count(len(facts['files']), 'file')}, checksum {facts['checksum']}")
+    for file in facts["files"]:
+        say(f"  {file['name']}: {count(file['triples'], 'triple')}")

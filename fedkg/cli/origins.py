@@ -1,0 +1,35 @@
+"""How `fedkg explain` and `fedkg ontology reason` show triples and what they follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedkg_compiler.reason.origin import Fact, Origin
+
+
+def origin_lines(origin: Origin | None) -> Iterator[str]:
+    """The triples behind a rule's rows for one entity, those that they follow from below them."""
+    if origin is None:
+        return
+    for i, fact in enumerate(origin.facts):
+        first, *rest = _lines(fact)
+        yield f"  {'from' if i == 0 else '':<9} {first}"
+        yield from (f"  {'':<9} {line}" for line in rest)
+
+
+def _lines(fact: Fact) -> Iterator[str]:
+    """``plant:M01 a plant:Mill  (plant.ttl:81)``, or the rule with the premises below."""
+    if fact.rule:
+        yield f"{fact.triple}, by {fact.rule} from"
+    else:
+        yield f"{fact.triple}  ({fact.place or 'where it is told was not found'})"
+    for premise in fact.premises:
+        yield from (f"  {line}" for line in _lines(premise))
+
+
+def origin_json(origin: Origin | None) -> dict[str, Any]:
+    """The same as JSON. `Any`: JSON."""
+    return {} if origin is None else {"entity_iri": origin.entity, "from": [asdict(fact) for fact in origin.facts]}

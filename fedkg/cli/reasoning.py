@@ -1,0 +1,64 @@
+"""`fedkg ontology reason`: what follows from ontologies and graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedkg.cli.screen import AsJson, note, print_json, say
+
+if TYPE_CHECKING:
+    from fedkg_compiler.ontology.reasoned import Reasoned
+
+SHOWN = 25
+"""Lines of one kind; --json has all."""
+
+
+def reason(
+    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Ontologies and graphs: files, or names of the catalogue.")],
+    dl: Annotated[bool, typer.Option("--dl", help="Ask the DL reasoner HermiT too, which needs Java.")] = False,
+    limit: Annotated[float, typer.Option("--limit", metavar="SECONDS", help="How long the DL reasoner may take.", min=0.1)] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Say what follows from ontologies and graphs, and where they contradict themselves.
+
+    OWL 2 RL rules are applied, as they are before every compilation: subclasses and types that are not said but follow, things that are
+    found to be one, classes that can have no member. With --dl also what takes a description logic: it is stopped when its time is over.
+    Ends with 1 where something is wrong.
+
+    \b
+    Examples:
+      fedkg ontology reason plant.ttl
+      fedkg ontology reason mason isa95 plant.ttl
+      fedkg ontology reason plant.owl --dl --limit 120
+    """
+    from fedkg import authoring, ontologies
+
+    found, diagnostics = ontologies.reason(files, dl=dl, limit=limit)
+    troubles = [one for one in diagnostics if one.severity != "info"]
+    if as_json:
+        print_json(found.model_dump(mode="json") | authoring.diagnostics_json(diagnostics))
+    else:
+        if diagnostics:
+            note(authoring.render(diagnostics))
+        say("\n".join(_lines(found)))
+    if troubles:
+        raise typer.Exit(1)
+
+
+def _lines(found: Reasoned) -> Iterator[str]:
+    yield f"{found.reasoner}:"
+    if found.unsatisfiable:
+        yield f"  can have no member: {', '.join(found.unsatisfiable)}"
+    for title, lines in (("subclasses and subproperties", found.below), ("types", found.types), ("one thing", found.same)):
+        if lines:
+            yield f"  {title} that follow: {len(lines):,}"
+            yield from (f"    {' '.join(line)}" for line in lines[:SHOWN])
+            if len(lines) > SHOWN:
+                yield f"    and {len(lines) - SHOWN:,} more, with --json"
+    for name, more in found.others.items():
+        yield f"  {more:,} more of {name}"
+    if not (found.below or found.types or found.same or found.others):
+        yield "  nothing follows that is not said"

@@ -1,0 +1,61 @@
+"""`fedkg reproduce`: a finished run once more, and whether the same comes of it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkg.cli.screen import AsJson, count, print_json, say
+from fedkg.errors import MissingExtra
+
+
+def reproduce(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The folder of the second run; by default beside the first.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train everything in a run folder once more, and compare every figure and every model to the last bit.
+
+    The job, the rules and the executors are those of the folder; the data files must be where and as they were. Exit code 0: all the
+    same; 1: not. Other versions of the libraries, or another processor, may change last bits, and are told.
+
+    \b
+    Example:
+      fedkg reproduce runs/tuesday
+    """
+    if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
+        raise MissingExtra("training", "run")
+    from fedkg.cli.progress import Watch
+    from fedkg.cli.run_job import stoppable
+    from fedkg.jobs.reproduce import reproduce as run_again
+
+    with stoppable(), Watch() as watch:
+        found = run_again(folder, out=out, on_event=watch)
+    if as_json:
+        print_json(
+            {
+                "run": str(folder),
+                "folder": str(found.folder),
+                "same": not found.differences,
+                "compared": found.compared,
+                "differences": list(found.differences),
+                "more": found.more,
+                "elsewhere": list(found.elsewhere),
+            }
+        )
+    else:
+        for text in found.differences:
+            say(text)
+        if found.more:
+            say(f"and {count(found.more, 'more difference')}")
+        for text in found.elsewhere:
+            say(f"another machine or version: {text}")
+        verdict = "not the same" if found.differences else f"the same to the bit: {found.compared:,} figures and models"
+        say(f"{verdict}; the second run is in {found.folder}")
+    if found.differences:
+        raise typer.Exit(1)

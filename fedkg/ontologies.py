@@ -1,0 +1,154 @@
+"""What the faces need of ontologies, graphs and findings: with `authoring`, the only place where the runtime meets the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedkg.authoring import CompileError, existing, needs_compiler, render
+from fedkg.errors import FedkgError, UsageError
+from fedkg.nearest import nearest
+
+if TYPE_CHECKING:
+    from fedkg.learned import Learned
+    from fedkg_compiler.diagnostics.record import Diagnostic
+    from fedkg_compiler.learned.candidates import Proposal
+    from fedkg_compiler.ontology.about import About
+    from fedkg_compiler.ontology.alignment.between import Proposed
+    from fedkg_compiler.ontology.catalog import Catalog
+    from fedkg_compiler.ontology.figures import Report
+    from fedkg_compiler.ontology.reasoned import Reasoned
+
+
+def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, list[Diagnostic]]:
+    """What follows from files and ontologies of the catalogue, and what is wrong with them; with `dl`, HermiT is asked too."""
+    with needs_compiler("reasoning"):
+        from fedkg_compiler.ontology.reasoned import reason as found
+
+        return found(asked, dl=dl, limit=limit)
+
+
+def catalog() -> Catalog:
+    """The catalogue of ontologies, with what the user has added. Raises FedkgError when it cannot be read."""
+    with needs_compiler("listing ontologies"):
+        from fedkg_compiler.ontology.catalog import load_catalog
+
+        return load_catalog()
+
+
+def add_ontology(name: str, source: str, sha256: str | None) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
+    """Put an ontology on the user's shelf: what was recorded, or None with the reason. Raises UsageError for a wrong name or checksum."""
+    with needs_compiler("adding ontologies"):
+        from fedkg_compiler.ontology.shelf import add_entry
+
+        added, diagnostics = add_entry(name, source, sha256)
+        return (None if added is None else added.model_dump()), diagnostics
+
+
+def remove_ontology(name: str) -> dict[str, str]:
+    """Take an added ontology off the user's shelf and return its record. Raises UsageError when it was not added."""
+    with needs_compiler("removing ontologies"):
+        from fedkg_compiler.ontology.shelf import remove_entry
+
+        return remove_entry(name).model_dump()
+
+
+def load_store(folder: str | Path, files: Sequence[str | Path]) -> tuple[dict[str, Any] | None, tuple[Diagnostic, ...]]:
+    """Put graph files, or what endpoints hold, into a store on disk: what came of it, or None with the reason. `Any`: JSON.
+
+    Raises:
+        UsageError: a file is not there, or the folder holds something else. FedkgError: the store is damaged.
+    """
+    with needs_compiler("loading graphs"):
+        from fedkg_compiler.inputs import is_endpoint
+        from fedkg_compiler.ontology.stores.filling import load_files
+
+        loaded, diagnostics = load_files(Path(folder), [file if is_endpoint(file) else existing(file) for file in files])
+        if loaded is None:
+            return None, diagnostics
+        said = {"added": loaded.added, "replaced": loaded.replaced, "known": loaded.known, "recovered": loaded.recovered}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()} | store_facts(folder), diagnostics
+
+
+def store_facts(folder: str | Path) -> dict[str, Any]:
+    """What is in a store on disk. `Any`: JSON. Raises UsageError where there is none, FedkgError where it is damaged."""
+    with needs_compiler("reading a store"):
+        from fedkg_compiler.inputs import is_store
+        from fedkg_compiler.ontology.stores.folder import read_state
+        from fedkg_compiler.ontology.stores.problem import StoreProblem
+
+        if not is_store(Path(folder)):
+            raise UsageError(f"{folder} is no store of graphs", help=f"make one: fedkg graph load {folder} FILES...")
+        try:
+            state = read_state(Path(folder))
+        except StoreProblem as problem:
+            raise FedkgError(str(problem), help=problem.help) from problem
+        files = [{"name": part.name, "triples": part.triples, "sha256": part.read} for part in state.parts]
+        return {"store": str(folder), "triples": state.triples, "checksum": state.content, "files": files}
+
+
+def about_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
+    """What the ontologies say of the terms that a text names, and what is wrong with their files. Raises UsageError where none has one."""
+    with needs_compiler("looking up terms"):
+        from fedkg_compiler.ontology.about import about
+
+        return about(text)
+
+
+def ontology_figures(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnostic, ...]]:
+    """How much these ontologies (default: all) say, in numbers. Raises UsageError where there is none of a name."""
+    with needs_compiler("counting what ontologies say"):
+        from fedkg_compiler.ontology.figures import report_figures
+
+        known = catalog().names()
+        for name in names:
+            if name not in known:
+                near = nearest(name, known)
+                hint = f"did you mean `{near}`?" if near else "`fedkg ontology list` lists them"
+                raise UsageError(f"there is no ontology `{name}`", help=hint)
+        return report_figures(names)
+
+
+def learned_graph(learned: Learned) -> str:
+    """What a run has learnt as Turtle, with its origin (PROV-O)."""
+    with needs_compiler("writing to the graph"):
+        from fedkg_compiler.learned.to_rdf import turtle
+
+        return turtle(learned)
+
+
+def findings(path: str | Path) -> tuple[Learned, ...]:
+    """What runs have learnt, from a graph that holds it. Raises CompileError, FedkgError: no graph, or a finding that cannot be read."""
+    with needs_compiler("reading findings"):
+        from fedkg_compiler.learned.from_rdf import read
+        from fedkg_compiler.ontology.reading import read_file
+
+        document, diagnostics = read_file(Path(path))
+        if document is None:
+            raise CompileError(diagnostics, render(diagnostics))
+        return read(document.triples, str(path))
+
+
+def proposals(learned: Sequence[Learned], *, client: str = "", least: float = 0.0) -> Proposal:
+    """Candidate rules from what runs have learnt: for one client or, "", for all, of properties with at least this confidence."""
+    with needs_compiler("proposing rules"):
+        from fedkg_compiler.learned.candidates import proposed
+
+        return proposed(learned, client=client, least=least)
+
+
+def align_ontologies(first: str, second: str, least: float) -> Proposed:
+    """Mappings that somebody should look at, between two ontologies by name or file. Raises UsageError where there is none of a name."""
+    with needs_compiler("comparing ontologies"):
+        from fedkg_compiler.ontology.alignment.between import align
+
+        return align(first, second, least=least)
+
+
+def proposed_turtle(proposed: Proposed, names: tuple[str, str]) -> str:
+    """The proposals as RDF, in a vocabulary that asserts nothing."""
+    with needs_compiler("writing proposals"):
+        from fedkg_compiler.ontology.alignment.proposals import turtle
+
+        return turtle(proposed.proposals, names, proposed.prefixes)
