@@ -4,28 +4,60 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from itertools import pairwise
 
 import torch
 
+EACH = 4
+"""Parts for each thread, where there is enough to do."""
+
+_PARTS: ContextVar[int | None] = ContextVar("_PARTS", default=None)
+
+
+@contextmanager
+def library_threads(count: int) -> Iterator[None]:
+    """Inside, the library's operations take so many threads, and compiled loops as many as these took before, if that is more.
+
+    Threads of one of the library's operations wait for each other spinning, which is slow where a processor is busy elsewhere; those of
+    compiled loops sleep.
+    """
+    before = torch.get_num_threads()
+    token = _PARTS.set(max(count, _PARTS.get() or before))
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        _PARTS.reset(token)
+
 
 def in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None:
-    """``work(start, stop)`` on consecutive parts of ``range(count)`` of at least `least` each, on as many threads as torch uses.
+    """``work(start, stop)`` on consecutive parts of ``range(count)`` of at least `least` each, on as many threads as torch uses, or as
+    `library_threads` says.
 
-    The parts must write to different places. Errors of any part are raised.
+    Threads take one part after the other, so that one whose processor is busy elsewhere holds up no more than a part. The parts must
+    write to different places. Errors of any part are raised.
     """
-    parts = max(1, min(torch.get_num_threads(), count // max(1, least)))
-    ends = [count * i // parts for i in range(parts + 1)]
+    threads = _PARTS.get() or torch.get_num_threads()
+    parts = max(1, min(1 if threads == 1 else EACH * threads, count // max(1, least)))
     if parts == 1:
         work(0, count)
         return
-    others = [_threads().submit(work, start, stop) for start, stop in pairwise(ends[1:])]
+    places = iter(range(parts))
+
+    def some() -> None:
+        for place in places:  # taking the next one is a single step of the interpreter
+            work(count * place // parts, count * (place + 1) // parts)
+
+    others = [_threads().submit(some) for _ in range(min(threads, parts) - 1)]
     try:
-        work(ends[0], ends[1])
+        some()
     finally:
+        others = [other for other in others if not other.cancel()]
         wait(others)  # before what they write to may go
     for other in others:
         other.result()

@@ -25,6 +25,7 @@ from fedkg.constraints.engine.soft import soft_least, soft_robustness
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
 from fedkg.constraints.engine.values import Values, with_values
 from fedkg.constraints.selection import Pairs, Selection, Selector, runs
+from fedkg.constraints.settled import Settled
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 
 SMALL = 1 << 8
 """Fewer rows times samples are left to the engine: what it takes to load the loops, compiled once per machine, is not worth it."""
+
+
+def worth_loops(cells: int) -> bool:
+    """Whether so many rows times samples are evaluated by loops where there are any."""
+    return cells >= SMALL
 
 
 class Verdicts(NamedTuple):
@@ -58,6 +64,7 @@ class Evaluated:
         traces: which rows are the steps of which trace, as far as the call tells.
         measured: `largest`, where it is known already.
         chunk: how many numbers are evaluated at once, in rows of a bank times rows of the batch.
+        settled: what is known beforehand of batches like this one, if anything is.
     """
 
     pack: Pack
@@ -73,6 +80,7 @@ class Evaluated:
     traces: Traces | None = None
     measured: float | None = None
     chunk: int = CHUNK
+    settled: Settled | None = None
 
     @property
     def batch(self) -> int:
@@ -130,8 +138,20 @@ class Evaluated:
 
     def call(self, bank: BankTensors, rows: slice, *, missing: bool = False) -> Call | None:
         """Some rows of a bank for its loops, on its robustness or what is missing of it; None where the engine evaluates them."""
+        key = bank, missing
+        if key not in self._with_loops:
+            self._with_loops[key] = self._call(bank, missing=missing)
+        found = self._with_loops[key]
+        return found if found is None or rows == slice(found.first, found.last) else found._replace(first=rows.start, last=rows.stop)
+
+    @cached_property
+    def _with_loops(self) -> dict[tuple[BankTensors, bool], Call | None]:
+        return {}
+
+    def _call(self, bank: BankTensors, *, missing: bool) -> Call | None:
+        """All rows of a bank for its loops."""
         keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees traces of its own
-        if self.asleep(bank) or keyed or (missing and not self.form.exact) or self._cells < SMALL:
+        if self.asleep(bank) or keyed or (missing and not self.form.exact) or not worth_loops(self.cells):
             return None
         from fedkg.constraints.fused.bound import fused
 
@@ -141,24 +161,28 @@ class Evaluated:
             return None
         from fedkg.constraints.fused.call import Call
 
-        return Call(program, batch, rows.start, rows.stop)
+        return Call(program, batch, 0, bank.rows)
 
     @cached_property
-    def _cells(self) -> int:
+    def cells(self) -> int:
         """Rows of all banks times B."""
         return sum(bank.rows for bank in self.banks) * self.batch
 
     @cached_property
     def _flat_batch(self) -> FusedBatch | None:
-        from fedkg.constraints.fused.batch import fused_batch
-
-        return fused_batch(self.inputs, self.outputs, self.met, None)
+        return self._as_loops_see(None)
 
     @cached_property
     def _lined_batch(self) -> FusedBatch | None:
+        return self._as_loops_see(self.traces)
+
+    def _as_loops_see(self, traces: Traces | None) -> FusedBatch | None:
         from fedkg.constraints.fused.batch import fused_batch
 
-        return fused_batch(self.inputs, self.outputs, self.met, self.traces)
+        if self.settled is None:
+            return fused_batch(self.inputs, self.outputs, self.met, traces)
+        known = self.settled.places(traces is not None)
+        return None if known is None else known.batch(self.inputs, self.outputs)
 
     def sharing(self, banks: tuple[BankTensors, ...], values: Sequence[Values]) -> Evaluated:
         """The same with banks that evaluate once what they have in common, and read `values`."""
@@ -189,7 +213,7 @@ class Evaluated:
 
     @cached_property
     def _always_met(self) -> Tensor:
-        return self.met.all(dim=1)
+        return self.met.all(dim=1) if self.settled is None else self.settled.always_met
 
     def asleep(self, bank: BankTensors) -> bool:
         """Whether the bank needs traces and the call tells of none: then it applies nowhere."""
@@ -276,22 +300,46 @@ class Evaluated:
         fired = applies if holds is None else applies & _again(holds, applies.shape[0], lined)
         return Verdicts(_again(values, applies.shape[0], lined).expand(applies.shape), applies, fired)
 
+    def judged_places(self, bank: BankTensors, rows: slice) -> Tensor:
+        """Where some rows of a bank apply and are satisfied, are violated, fire (what is no implication: everywhere); bool [3, R, B]."""
+        call = self.call(bank, rows)
+        if call is None:
+            values, applies, fired = self.verdicts(bank, rows)
+            return torch.stack([applies & (values >= 0), applies & (values < 0), fired])
+        from fedkg.constraints.fused.call import judged
+
+        found, inside = judged(call), None if self.traces is None else self.traces.rows_inside
+        return found if inside is None else found & inside
+
+    def judged_windows(self, bank: BankTensors, rows: slice) -> Tensor:
+        """The same at some step of each of n windows, and violated at none where satisfied; bool [3, R, n]."""
+        call = self.call(bank, rows)
+        if call is not None and call.batch.lined is not None:
+            from fedkg.constraints.fused.call import judged
+
+            return judged(call, whole=True)
+        found = self.judged_places(bank, rows).view(3, rows.stop - rows.start, *self.shape).any(dim=3)
+        return torch.stack([found[0] & ~found[1], found[1], found[2]])
+
     def over_time(self, bank: BankTensors, rows: slice, part: Formula, *, positive: bool) -> Tensor:
         """Robustness as `evaluate` gives it of a part of a bank's skeleton that looks at other steps, for some rows: [R, B]."""
         lined = self._lined(bank, rows)
         return _again(evaluate(part, self._reading(bank, rows, lined), positive=positive), rows.stop - rows.start, lined)
+
+    def always_known(self, bank: BankTensors) -> bool:
+        """Whether penalties of a bank count wherever its rows apply: not over time, or known there whatever the numbers are."""
+        return not bank.temporal or (self.traces is not None and self.traces.clip and self.largest <= bank.quick)
 
     def counted(self, bank: BankTensors, rows: slice) -> Tensor:
         """Which (row of the bank, row of the batch) pairs the mean of penalties is taken over, bool [R, B].
 
         Those where the bank's row applies; for formulas over time those where it is known, too: near the end of a trace nothing is.
         """
-        all_known = self.traces is not None and self.traces.clip and self.largest <= bank.quick
-        if not bank.temporal or all_known:
+        if self.always_known(bank):
             return self.applies(bank, rows)
         with torch.no_grad():
-            verdicts = self.verdicts(bank, rows)
-        return verdicts.applies & ~torch.isnan(verdicts.values)
+            judged = self.judged_places(bank, rows)
+        return judged[0] | judged[1]
 
     def penalties(self, bank: BankTensors, rows: slice, inputs: Tensor, outputs: Tensor, *, divided: bool = True) -> Tensor:
         """The penalties of some rows of a bank, [R, B], on `inputs` and `outputs` equal to its own (leaves of a graph of their own)."""

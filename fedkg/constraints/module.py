@@ -24,7 +24,9 @@ from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share
 from fedkg.constraints.evaluated import Evaluated
+from fedkg.constraints.numbered import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
+from fedkg.constraints.repeated import MOST, Repeats, kind_of, repeated
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.uncompiled import uncompiled
 from fedkg.errors import LayoutError
@@ -74,8 +76,15 @@ class ConstraintModule(nn.Module):
         self.sharing: Sharing = share(self.plan, self.banks)
         self.bounds: Bounds = find_bounds(self.plan)
         self._horizons = horizons(pack)
+        self._repeats = Repeats()
+        self._number = number_of(self)
         self._units_checked = self._answers_checked = False
         self._warned: set[str] = set()
+
+    @property
+    def chunk(self) -> int:
+        """How many numbers are evaluated at once."""
+        return chunk_of(self.memory)
 
     @property
     def rule_names(self) -> tuple[str, ...]:
@@ -109,7 +118,6 @@ class ConstraintModule(nn.Module):
         runs = model_inputs(self.plan, batch.x, batch.before)
         return runs.reshape(runs.shape[0], *x.shape)
 
-    @uncompiled
     def forward(
         self,
         x: Tensor,
@@ -150,6 +158,31 @@ class ConstraintModule(nn.Module):
                 too short for a rule to be decided at any step.
             UsageError: semantics or a form that there is not, a temperature or sharpness that is not above 0.
         """
+        if torch.compiler.is_compiling() and isinstance(x, Tensor) and isinstance(y, Tensor) and keys is None and previous is None:
+            from fedkg.constraints.traced import Told, TracedReport
+
+            return TracedReport(Told(x.clone(), y.clone(), sample_weight, self._number, semantics, temperature, form, sharpness))
+        return self._report(x, y, keys, previous, sample_weight, penalty_form(semantics, temperature, form, sharpness))
+
+    @uncompiled
+    def _report(
+        self, x: Tensor, y: Tensor | Model | None, keys: Keys | None, previous: Previous, sample_weight: Tensor | None, penalty: PenaltyForm
+    ) -> ConstraintReport:
+        """The report of a call, as like ones before as may be; arguments as in `forward`."""
+        kind = kind_of(x, y) if keys is None and previous is None and sample_weight is None else None
+        again = None if kind is None else self._repeats.get(kind)
+        of = None if again is None or not isinstance(y, Tensor) else again.evaluated(self, x, y, penalty)
+        if of is None:
+            of = self._afresh(x, y, keys, previous, sample_weight, penalty)
+            checked = self._units_checked and self._answers_checked and not torch.is_inference_mode_enabled()
+            if kind is not None and kind not in self._repeats and checked and len(self._repeats) < MOST:
+                self._repeats[kind] = repeated(self, x, y, of)
+        return ConstraintReport(of.hoisted(self.sharing.hoisted, self.sharing.extremes) if self.sharing.extremes else of)
+
+    def _afresh(
+        self, x: Tensor, y: Tensor | Model | None, keys: Keys | None, previous: Previous, sample_weight: Tensor | None, form: PenaltyForm
+    ) -> Evaluated:
+        """What is said of a batch of which nothing is known beforehand; arguments as in `forward`."""
         x = self._checked(x)
         weight = None if sample_weight is None else _weights(sample_weight, tuple(x.shape[:-1]))
         batch = self._batch(x, keys, previous, weight)
@@ -157,10 +190,8 @@ class ConstraintModule(nn.Module):
         if not isinstance(y, Tensor):
             self._warn_of(batch, answers, weight)
         self.check_answers(answers)
-        penalty = penalty_form(semantics, temperature, form, sharpness)
-        evaluated = self.evaluated(batch, answers, computing_dtype(x, answers), weight=weight, form=penalty)
-        shared = evaluated.sharing(self.sharing.banks, self.sharing.values)
-        return ConstraintReport(shared.hoisted(self.sharing.hoisted, self.sharing.extremes) if self.sharing.extremes else shared)
+        evaluated = self.evaluated(batch, answers, computing_dtype(x, answers), weight=weight, form=form)
+        return evaluated.sharing(self.sharing.banks, self.sharing.values)
 
     def specialise(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Specialised:
         """The rules on inputs that stay the same while models change: what reads inputs alone is evaluated once, here.
@@ -193,7 +224,7 @@ class ConstraintModule(nn.Module):
             form=form,
             inactive=self._inactive(set(batch.codes), batch.at_hand),
             traces=batch.traces,
-            chunk=chunk_of(self.memory),
+            chunk=self.chunk,
         )
 
     def _warn_of(self, batch: Batch, answers: Tensor, weight: Tensor | None) -> None:
@@ -206,7 +237,7 @@ class ConstraintModule(nn.Module):
         if count := not_finite(batch.x, answers, weight):
             self._warned.add(NOT_FINITE)
             text = f"{count:,} of the model's {answers.numel():,} answers {NOT_FINITE}"
-            warnings.warn(f"{text}: rules that read them are unknown there, at no penalty", ConstraintWarning, stacklevel=6)
+            warnings.warn(f"{text}: rules that read them are unknown there, at no penalty", ConstraintWarning, stacklevel=8)
 
     def check_answers(self, answers: Tensor) -> None:
         """Raise LayoutError when answers [V, B, H] announced as probabilities are none, as far as the first batches tell."""
@@ -245,7 +276,13 @@ class ConstraintModule(nn.Module):
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
         self.banks = tuple(bank.to(device) for bank in self.banks)
         self.sharing = self.sharing.to(device)
+        self._repeats = Repeats()
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy is a module of its own."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch declares it without types
+        self._number = number_of(self)
 
     def _checked(self, x: Any) -> Tensor:
         batch: Tensor = torch.as_tensor(x)

@@ -63,16 +63,22 @@ class _Each:
     @uncompiled
     def verdicts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Satisfied, violated, fired."""
-        found: tuple[dict[BankTensors, list[Tensor]], ...] = ({}, {}, {})
+        return self._verdicts(self._of.judged_places, self._of.batch)
+
+    @cached_property
+    @uncompiled
+    def verdicts_of_windows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of each of n windows, at some step, and violated at none where satisfied; [n, R]."""
+        return self._verdicts(self._of.judged_windows, self._of.shape[0])
+
+    def _verdicts(self, judged: Callable[[BankTensors, slice], Tensor], count: int) -> tuple[Tensor, Tensor, Tensor]:
+        found: list[Tensor] = []
         with torch.no_grad():
             for bank in self._of.banks:
-                for each in found:
-                    each[bank] = []
-                for rows in self._of.runs(bank):
-                    values, applies, fired = self._of.verdicts(bank, rows)
-                    for each, verdict in zip(found, (applies & (values >= 0), applies & (values < 0), fired), strict=True):
-                        each[bank].append(verdict)
-        satisfied, violated, fired = (self._joined(each.__getitem__, torch.bool) for each in found)
+                own = [judged(bank, rows) for rows in self._of.judged(bank)]
+                found += own if bank.every is None or not own else [torch.cat(own, dim=1).index_select(1, bank.every)]
+            planes = found[0] if len(found) == 1 else torch.cat([self._of.met.new_zeros(3, 0, count), *found], dim=1)
+            satisfied, violated, fired = planes.transpose(1, 2).unbind(0)
         return satisfied, violated, fired
 
     def _joined(self, parts: Callable[[BankTensors], list[Tensor]], dtype: torch.dtype | None = None) -> Tensor:
@@ -82,11 +88,13 @@ class _Each:
 
 def for_all_rows(of: Evaluated, parts: Callable[[BankTensors], list[Tensor]], count: int, dtype: torch.dtype | None = None) -> Tensor:
     """What each bank's rows have, in parts [r, count] one after the other, for all rows of the pack: [count, R]."""
-    found = [of.inputs.new_zeros((0, count), dtype=dtype or of.inputs.dtype)]
+    found: list[Tensor] = []
     for bank in of.banks:
         own = parts(bank)
         found += own if bank.every is None or not own else [bank.of_every(torch.cat(own))]
-    return torch.cat(found).T
+    if len(found) == 1:
+        return found[0].T
+    return torch.cat([of.inputs.new_zeros((0, count), dtype=dtype or of.inputs.dtype), *found]).T
 
 
 class ConstraintReport:
@@ -229,7 +237,7 @@ class ConstraintReport:
     @cached_property
     def satisfied(self) -> Tensor:
         """Bool [B, R]: the constraint applies to the row and holds; in a window at every step where it applies and is known."""
-        return self._any(self._each.verdicts[0]) & ~self.violated if self._whole else self._laid(self._each.verdicts[0])
+        return self._each.verdicts_of_windows[0] if self._whole else self._laid(self._each.verdicts[0])
 
     @cached_property
     def violated(self) -> Tensor:
@@ -237,7 +245,7 @@ class ConstraintReport:
 
         Of a window: at some step.
         """
-        return self._any(self._each.verdicts[1])
+        return self._each.verdicts_of_windows[1] if self._whole else self._laid(self._each.verdicts[1])
 
     @cached_property
     def unknown(self) -> Tensor:
@@ -252,7 +260,7 @@ class ConstraintReport:
     @cached_property
     def fired(self) -> Tensor:
         """Bool [B, R]: applicable and, for a constraint of the form if-then, its antecedent holds; in a window at some step."""
-        return self._any(self._each.verdicts[2])
+        return self._each.verdicts_of_windows[2] if self._whole else self._laid(self._each.verdicts[2])
 
     @cached_property
     def violation_rate(self) -> float:

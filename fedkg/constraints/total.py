@@ -7,17 +7,22 @@ of a batch with n samples each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
 
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused.pay import paid
 from fedkg.constraints.uncompiled import uncompiled
+
+LITTLE = 1 << 18
+"""Conditions of rows times samples that are looked at plainly: a call for each bank takes longer."""
 
 
 class _WithGradient(torch.autograd.Function):
@@ -43,8 +48,7 @@ def total_penalty(of: Evaluated) -> Tensor:
     The gradient is taken chunk by chunk together with the value, so that no intermediate result outlives its chunk; it can be
     differentiated once. Inside `torch.func` transforms, where that is not possible, the usual graph is built.
     """
-    weight = _weight(of)
-    shares = _shares(of, weight)
+    weight, shares = _weight_and_shares(of)
     known, done = paid(of, shares, weight[0], lambda banks: _each(of, banks, shares, weight))
     rest = [None if at in done else share for at, share in enumerate(shares)]
     total = _by_graph(of, rest)
@@ -168,6 +172,19 @@ def _weight(of: Evaluated) -> Tensor:
     return of.inputs.new_ones(1, of.batch) if of.sample_weight is None else of.sample_weight.to(of.inputs)[None]
 
 
+def _weight_and_shares(of: Evaluated) -> tuple[Tensor, list[Tensor | None]]:
+    """What each sample counts, [1, B], and `_shares`: the same for all batches of a shape where no verdict can be unknown."""
+    if of.settled is None or of.sample_weight is not None or not all(of.always_known(bank) for bank in of.banks):
+        weight = _weight(of)
+        return weight, _shares(of, weight)
+    if of.banks not in of.settled.kept:
+        with torch.inference_mode(mode=False):  # what is kept serves training too
+            weight = _weight(of)
+            of.settled.kept[of.banks] = weight, _shares(of, weight)
+    found: tuple[Tensor, list[Tensor | None]] = of.settled.kept[of.banks]
+    return found
+
+
 def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     """The shares of `_shares_apart`, those of equal rows added up."""
     apart = _shares_apart(of, weight)
@@ -183,15 +200,61 @@ def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
         weight: of samples, [C, n].
     """
     judged = [bank for bank in of.banks if bank.touches_output and not of.asleep(bank)]
-    zeros = weight.new_zeros(len(of.pack.manifest.rules), weight.shape[0])
-    met = _counted(of.met, weight)
-    applying = torch.cat([zeros[:0], *(_applying_to_all(of, bank, met, weight) for bank in judged)])
-    rule = torch.cat([of.met.new_zeros(0, dtype=torch.int64), *(bank.rule for bank in judged)])
-    own = torch.cat([zeros[:0, 0], *(bank.weight for bank in judged)]).to(weight.dtype)[:, None]
-    counts, weights = zeros.index_add(0, rule, applying * own), zeros[:, :1].index_add(0, rule, own)
-    factor = torch.where(counts > 0, weights / torch.where(counts > 0, counts, 1.0), 0.0)
-    shares = iter((factor[rule] * own).split_with_sizes([bank.rule.shape[0] for bank in judged]))
+    if not judged:
+        return [None] * len(of.banks)
+    known = _known_of(judged, weight.dtype, len(of.pack.manifest.rules), of.met.shape[0])
+    applying = _applying_at_once(of, known, weight)
+    if applying is None:
+        met = weight[:0] if all(bank.temporal for bank in judged) else _counted(of.met, weight)
+        applying = torch.cat([_applying_to_all(of, bank, met, weight) for bank in judged])
+    counts = weight.new_zeros(known.weights.shape[0], weight.shape[0]).index_add(0, known.rule, applying * known.own)
+    factor = torch.where(counts > 0, known.weights / torch.where(counts > 0, counts, 1.0), 0.0)
+    shares = iter((factor[known.rule] * known.own).split_with_sizes([bank.weight.shape[0] for bank in judged]))
     return [next(shares) if bank in judged else None for bank in of.banks]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Known:
+    """What is known of some banks' rows whatever the batch; R' rows of the pack in all.
+
+    Attributes:
+        rule: int64 [R']. own: [R', 1], the weight of each. weights: [G, 1], that of the rows of each rule.
+        asked: int64 [k, R'], positions of conditions, the number of all for what is always met; None where rows are judged over time.
+    """
+
+    rule: Tensor
+    own: Tensor
+    weights: Tensor
+    asked: Tensor | None
+
+
+def _known_of(judged: list[BankTensors], dtype: torch.dtype, rules: int, conditions: int) -> _Known:
+    """What is known of the rows of these banks; found once."""
+    kept, key = judged[0].kept, (_Known, tuple(judged), dtype)
+    if key not in kept:
+        with torch.inference_mode(mode=False):  # what is kept serves training too
+            rule = torch.cat([bank.rule for bank in judged])
+            own = torch.cat([bank.weight for bank in judged]).to(dtype)[:, None]
+            asked = None
+            if not any(bank.temporal for bank in judged):
+                most = max(bank.conditions.shape[0] for bank in judged)
+                filled = [pad(bank.conditions, (0, 0, 0, most - bank.conditions.shape[0]), value=conditions) for bank in judged]
+                asked = torch.cat([bank.of_every(each.T) for bank, each in zip(judged, filled, strict=True)]).T
+            kept[key] = _Known(rule=rule, own=own, weights=own.new_zeros(rules, 1).index_add(0, rule, own), asked=asked)
+    found: _Known = kept[key]
+    return found
+
+
+def _applying_at_once(of: Evaluated, known: _Known, weight: Tensor) -> Tensor | None:
+    """`_applying` for the rows of all banks, where that is little work; else None."""
+    asked = known.asked
+    if asked is None or asked.numel() * of.batch > LITTLE:
+        return None
+    met = torch.cat([of.met, of.met.new_ones(1, of.batch)])
+    applies = met.new_ones(1, of.batch).expand(asked.shape[1], -1)
+    for one in asked:
+        applies = applies & met.index_select(0, one)
+    return _counted(applies, weight)
 
 
 def _applying_to_all(of: Evaluated, bank: BankTensors, of_condition: Tensor, weight: Tensor) -> Tensor:

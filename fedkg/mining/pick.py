@@ -20,14 +20,16 @@ class Pick:
     """A choice of one level for each client.
 
     Attributes:
-        choose: from levels [C, S] and which of them count, bool [C, S], to [C]; NaN for a client without traces.
+        choose: from levels [C, S] and which of them count, bool [C, S], to [C]; NaN for a client without traces, unless it is noisy.
         noisy: each choice spends privacy: it is made once for each parameter, and nothing else is told of the data.
         epsilon: what each choice spends then.
+        within: for a choice without a span of its own, the same between two levels: it is asked for in the declared span of each parameter.
     """
 
     choose: Callable[[Tensor, Tensor], Tensor]
     noisy: bool = False
     epsilon: float = 0.0
+    within: Callable[[tuple[float, float]], Pick] | None = None
 
 
 def _least(levels: Tensor, usable: Tensor) -> Tensor:
@@ -58,27 +60,35 @@ def quantile(share: float) -> Pick:
     return Pick(pick)
 
 
-def private(share: float, epsilon: float, span: tuple[float, float], generator: torch.Generator) -> Pick:
+def _without_span(levels: Tensor, usable: Tensor) -> Tensor:
+    raise KnowledgeError("a private quantile needs a span to look in")
+
+
+def private(share: float, epsilon: float, span: tuple[float, float] | None, generator: torch.Generator) -> Pick:
     """A quantile under differential privacy: the exponential mechanism over the gaps between levels (Smith 2011, algorithm 2).
 
     One trace more or less changes how probable any published value is by a factor of at most ``exp(epsilon)`` for each parameter. What is
-    found lies in `span`, which must not be taken from the data: with few traces it is mostly noise, and where the traces do not bind the
-    parameter it is near the end of the span. Parameters are found in their order; triggers that would be read off the data, bounds of
-    windows and parameters that need halving are refused, and `Mined` tells no verdicts of the traces. Their number is told.
+    found lies in `span`, which must not be taken from the data: with few traces it is mostly noise, with none it is noise alone, and where
+    the traces do not bind the parameter it is near the end of the span. Parameters are found in their order; triggers that would be read
+    off the data, bounds of windows and parameters that need halving are refused, and `Mined` tells no verdicts of the traces. Their number
+    is told.
 
     Args:
         share: of the traces that should satisfy it. epsilon: above 0, spent for every parameter of every client.
-        span: between which levels to look, in the parameter's unit; for a parameter that is loosest upwards its negative.
+        span: between which levels to look, in the parameter's unit; for a parameter that is loosest upwards its negative. None: in the
+            span that each parameter has by the rules, which need one for it then.
         generator: of the noise; seed it for runs that can be repeated.
 
     Raises:
         KnowledgeError: an epsilon that is not above 0, an empty span, a share outside of 0 .. 1.
     """
-    low, high = span
     if not 0 <= share <= 1:
         raise KnowledgeError("the share of traces is in 0 .. 1", received=str(share))
+    low, high = (0.0, 1.0) if span is None else span
     if not epsilon > 0 or not low < high:
         raise KnowledgeError("a private quantile needs epsilon above 0 and a span", received=f"epsilon {epsilon}, span {low} .. {high}")
+    if span is None:
+        return Pick(_without_span, noisy=True, epsilon=epsilon, within=lambda own: private(share, epsilon, own, generator))
 
     def pick(levels: Tensor, usable: Tensor) -> Tensor:
         count = usable.sum(-1, keepdim=True)
@@ -93,6 +103,6 @@ def private(share: float, epsilon: float, span: tuple[float, float], generator: 
         gap = (score + gumbel.to(score.device)).argmax(-1, keepdim=True)
         inside = torch.rand(gap.shape, generator=generator, dtype=score.dtype).to(score.device)
         found = ends.gather(-1, gap) + inside * gaps.gather(-1, gap)
-        return torch.where(count.squeeze(-1) > 0, found.squeeze(-1), math.nan)
+        return found.squeeze(-1)  # also where there is no trace: that there is none would tell of the first one
 
     return Pick(pick, noisy=True, epsilon=epsilon)

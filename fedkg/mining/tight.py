@@ -171,9 +171,18 @@ class _Search:
             each = self._first(levels_of(self.bank.skeleton, self._reading(), parameter.param, self.given.shape[2]))
         except NoLevel:
             return self._halved(place, margin)
-        level = self.pick.choose(each, self.given.usable)
+        level = self._pick_for(parameter).choose(each, self.given.usable)
         bound = level.abs() < LOOSEST / 2
         return torch.where(bound, -level if parameter.direction == "up" else level, math.nan)
+
+    def _pick_for(self, parameter: MinedParameter) -> Pick:
+        """How the levels of this parameter become that of a client: between the ends of its declared span, where the pick asks for them."""
+        if self.pick.within is None:
+            return self.pick
+        if parameter.span is None:
+            raise self._refused(parameter, "a declared span, in which a private quantile is looked for: `signal ... span LOW .. HIGH`")
+        low, high = parameter.span
+        return self.pick.within((-high, -low) if parameter.direction == "up" else (low, high))
 
     def _halved(self, place: int, margin: float) -> Tensor:
         """The same by halving the declared span, by Boolean satisfaction: robustness 0 decides nothing (specification 4.1), [C]."""

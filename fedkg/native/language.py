@@ -35,6 +35,27 @@ Ints = Any
 Bools = Any
 """Where bool stand, a byte each."""
 
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A function in LLVM's own words, for what the language has not; compiled code alone knows it.
+
+    Attributes:
+        name: by which it is defined. kinds: of its parameters. result: its kind, or ``None``.
+        text: the definition (``internal``), by whether the library's precision is float32. needs: the declarations that it uses, likewise.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    result: str
+    text: Callable[[bool], str]
+    needs: Callable[[bool], tuple[str, ...]]
+
+    def __call__(self, *values: Any) -> Any:
+        """Raises TypeError: it means nothing outside."""
+        raise TypeError("only compiled functions can do that")
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

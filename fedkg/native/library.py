@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from types import FunctionType
 from typing import Any, cast
 
 import llvmlite
@@ -114,7 +115,7 @@ def _place(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
     """Where the machine code is kept: in `$XDG_CACHE_HOME/fedkg/native` (by default `~/.cache`), named by all that decides it."""
     names = [entry.__qualname__ for entry in entries]
     state = hashlib.sha256(repr((llvmlite.__version__, sys.version, _triple(), llvm.get_host_cpu_name(), single, names)).encode())
-    state.update(llvm.get_host_cpu_features().flatten().encode())
+    state.update(llvm.get_host_cpu_features().flatten().encode() + repr(_constants(entries)).encode())
     folders = {Path(entry.__code__.co_filename).resolve().parent for entry in entries} | {Path(__file__).parent}
     try:
         for source in sorted(path for folder in folders for path in folder.glob("*.py")):
@@ -126,6 +127,20 @@ def _place(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
     except (OSError, RuntimeError):
         return None
     return folder / f"{state.hexdigest()[:32]}.o"
+
+
+def _constants(entries: Sequence[Callable[..., Any]]) -> list[tuple[str, str, float]]:
+    """The numbers by name in these functions and in those they call: as imported, whatever their sources say by now."""
+    queue: list[Any] = list(entries)
+    found = []
+    for function in queue:  # grows as it is gone through
+        for name in function.__code__.co_names:
+            value = function.__globals__.get(name)
+            if isinstance(value, (int, float)):
+                found.append((function.__qualname__, name, value))
+            elif isinstance(value, FunctionType) and value not in queue:
+                queue.append(value)
+    return found
 
 
 def _keep(place: Path, code: bytes) -> None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedkg.native.language import Word
+from fedkg.native.language import Given, Word
 from fedkg.native.values import ARITHMETIC, ELEMENTS, NUMBERS, OF_INTS, ORDER, NotCompiled, Value, known, literal, wider
 
 FUNCTIONS = {math.sqrt: "sqrt", math.floor: "floor", math.ceil: "ceil", math.log: "log", round: "rint"}
@@ -301,9 +301,13 @@ class Written:
             return self.put(kind, f"select i1 {test.text}, {self.typed(second)}, {self.typed(first)}")
         if (function is abs or function in FUNCTIONS) and len(values) == 1 and values[0].kind in ("Float", "Double"):
             return self._intrinsic("", "fabs" if function is abs else FUNCTIONS[function], *values)
-        if not getattr(function, "is_loop", False):
+        if isinstance(function, Given):
+            self.intrinsics |= {function.text(self.single), *function.needs(self.single)}
+            name, kinds, result = function.name, list(function.kinds), function.result
+        elif getattr(function, "is_loop", False):
+            name, kinds, result = self.signature(function)
+        else:
             raise NotCompiled(f"`{ast.unparse(node)}`")
-        name, kinds, result = self.signature(function)
         given = ", ".join(self.typed(self.to(value, kind)) for value, kind in zip(values, kinds, strict=True))
         text = f"call {self.type_of(result)} @{name}({given})"
         if result != "None":

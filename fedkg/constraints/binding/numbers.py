@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.binding.plan import ALWAYS, STEPS, Condition, InputRead, Plan
+from fedkg.constraints.binding.plan import ALWAYS, COVERED, STEPS, Condition, InputRead, Plan
 from fedkg.constraints.binding.views import Before
 
 NOTHING, ONE, FIRST = 0, 1, 2
@@ -53,6 +53,8 @@ def wiring(plan: Plan) -> dict[str, NDArray[np.generic]]:
     def condition_row(condition: Condition) -> int:
         if condition == ALWAYS:
             return ONE
+        if condition == COVERED:
+            return NOTHING
         if condition.view == STEPS:
             return previous + len(plan.groups) * features
         if condition.view >= 0:

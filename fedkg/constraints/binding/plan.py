@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.constraints.binding.covered import covered
 from fedkg.constraints.binding.layout import NO_UNIT, InputLayout, Output, OutputLayout
 from fedkg.constraints.binding.reads import Cell, Index, TableReads, bank_reads
 from fedkg.constraints.engine.structure import is_temporal, largest, reads_output
@@ -56,6 +57,8 @@ class Condition:
 ALWAYS = Condition()
 STEPS = -2
 """Stands for a view where rules need traces."""
+COVERED = Condition(view=-3)
+"""What no sample fulfils: other bound rows say all that these do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,6 +148,9 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
     entries = _find_outputs(contract, {column for _, column, output in cells if output}, y)
     missing = {column for column, place in features.items() if place < 0 or contract.columns[column].type == "category"}
     conditions_of = [_conditions(bank, read, contract, missing) for bank, read in zip(pack.banks, reads, strict=True)]
+    for bank, conditions_of_rows in zip(pack.banks, conditions_of, strict=True):
+        for row in np.flatnonzero(covered(bank, pack.manifest.entities)).tolist():
+            conditions_of_rows[row] = [COVERED]
     conditions = tuple(sorted({c for rows in conditions_of for row in rows for c in row} | {ALWAYS}))
     input_at = {cell: _input_read(contract, *cell[:2]) for cell in cells if not cell[2]}
     output_at = {cell: OutputRead(runs.index(cell[0]), entries[cell[1]]) for cell in cells if cell[2]}
@@ -220,7 +226,7 @@ def _needs(pack: Pack, conditions_of: Sequence[Sequence[Sequence[Condition]]]) -
     found: dict[tuple[int, int], set[int]] = {}
     for bank, rows in zip(pack.banks, conditions_of, strict=True):
         for rule, row in zip(bank.rule.tolist(), rows, strict=True):
-            for condition in row:
+            for condition in row if row != [COVERED] else ():
                 found.setdefault((condition.column, condition.view), set()).add(rule)
     return {need: tuple(sorted(rules)) for need, rules in found.items()}
 

@@ -5,75 +5,118 @@ Letters: B batch, N and N' numbers per sample, D conditions.
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
-from fedkg.constraints.fused.bound import Integers, loops
+from fedkg.constraints.fused.bound import loops
 
 PART = 1 << 16
 """Places times rows that are worth a thread of their own."""
+
+
+class Places(NamedTuple):
+    """The samples of a batch by place, and which conditions they meet: all but its numbers, the same for every batch of one kind.
+
+    Attributes:
+        met: bool [D, B]. starts: int64 [D, 2] and samples: int64, see `machine.listed`.
+        lined: the order of places; None: that of the batch.
+        lengths: int64 [traces], how many places of each are steps; None: all.
+        told: where all this stands, in `layout`'s order, and 0 where the numbers will stand.
+    """
+
+    met: Tensor
+    starts: Tensor
+    samples: Tensor
+    lined: Lined | None
+    lengths: Tensor | None
+    told: array[int]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy is told of anew, for of itself it is told by addresses."""
+        return _places, (self.met, self.starts, self.samples, self.lined, self.lengths)
+
+    def batch(self, inputs: Tensor, outputs: Tensor) -> FusedBatch:
+        """The batch of inputs [N, B] and outputs [N', B] that can be looked at."""
+        return _batch(_there(inputs, self.lined), _there(outputs, self.lined), self)
 
 
 class FusedBatch(NamedTuple):
     """The numbers of a batch by place: rows of the batch as they are or, for formulas over time, trace by trace.
 
     Attributes:
-        inputs: [N, B], outputs: [N', B]. met: bool [D, B]. starts: int64 [D, 2] and samples: int64, see `machine.listed`.
-        lined: the order of places; None: that of the batch.
-        steps: T of each trace; 1 without. lengths: int64 [traces], how many are steps; None: all.
-        places: B. at: where all this stands, in `layout`'s order: told.
+        inputs: [N, B], outputs: [N', B]. known: the rest. at: where all this stands, in `layout`'s order: told.
     """
 
     inputs: Tensor
     outputs: Tensor
-    met: Tensor
-    starts: Tensor
-    samples: Tensor
-    lined: Lined | None
-    steps: int
-    lengths: Tensor | None
-    places: int
+    known: Places
     at: int
-    told: Integers
+    told: array[int]
 
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is told of anew, for of itself it is told by addresses."""
-        return _batch, (self.inputs, self.outputs, self.met, self.starts, self.samples, self.lined, self.lengths)
+        return _batch, (self.inputs, self.outputs, self.known)
+
+    @property
+    def lined(self) -> Lined | None:
+        """The order of places; None: that of the batch."""
+        return self.known.lined
+
+    @property
+    def steps(self) -> int:
+        """T of each trace; 1 without."""
+        return 1 if self.known.lined is None else self.known.lined.steps.count
+
+    @property
+    def places(self) -> int:
+        """B."""
+        return self.inputs.shape[1]
 
 
 def fused_batch(inputs: Tensor, outputs: Tensor, met: Tensor, traces: Traces | None) -> FusedBatch | None:
     """A batch of inputs [N, B] and outputs [N', B], in time where traces are given; None where its numbers cannot be looked at."""
     if inputs.device.type != "cpu" or inputs.dtype not in (torch.float32, torch.float64) or outputs.dtype != inputs.dtype:
         return None
+    known = fused_places(met, traces, inputs.dtype) if is_plain(met) and is_plain(inputs) and is_plain(outputs) else None
+    return None if known is None else known.batch(inputs, outputs)
+
+
+def fused_places(met: Tensor, traces: Traces | None, dtype: torch.dtype) -> Places | None:
+    """What a batch in a dtype whose samples meet such conditions, bool [D, B], is besides its numbers; None as for `fused_batch`."""
     lined = None if traces is None else line_up(traces, None)
     try:
-        for part in (inputs, outputs, met):
-            part.data_ptr()
-            dual = forward_ad.unpack_dual(part)  # type: ignore[no-untyped-call]  # torch declares it without types
-            if dual.tangent is not None:  # the loops know derivatives in the other direction alone
-                return None
-        ours, theirs, meets = (_there(part.detach(), lined).contiguous() for part in (inputs, outputs, met))
+        meets = _there(met, lined)
+        starts, samples = _listed(meets, dtype)
+        length = None if lined is None or lined.steps.length is None else lined.steps.length.flatten().contiguous()
+        return _places(meets, starts, samples, lined, length)
     except RuntimeError:  # tensors of torch.func transforms have no storage
         return None
-    starts, samples = _listed(meets, inputs.dtype)
-    length = None if lined is None or lined.steps.length is None else lined.steps.length.flatten().contiguous()
-    return _batch(ours, theirs, meets, starts, samples, lined, length)
 
 
-def _batch(
-    inputs: Tensor, outputs: Tensor, met: Tensor, starts: Tensor, samples: Tensor, lined: Lined | None, lengths: Tensor | None
-) -> FusedBatch:
-    """The batch, and what loops are told of it."""
-    places, steps = inputs.shape[1], 1 if lined is None else lined.steps.count
-    at_lengths, clip = 0 if lengths is None else lengths.data_ptr(), lined is not None and lined.steps.clip
-    parts = (part.data_ptr() for part in (inputs, outputs))
-    told = np.array((*parts, places, met.data_ptr(), starts.data_ptr(), samples.data_ptr(), at_lengths, clip), dtype=np.int64)
-    return FusedBatch(inputs, outputs, met, starts, samples, lined, steps, lengths, places, told.ctypes.data, told)
+def is_plain(part: Tensor) -> bool:
+    """Whether a tensor's numbers stand in memory, and carry no derivatives forward: loops know those in the other direction alone."""
+    try:
+        part.data_ptr()
+        return forward_ad.unpack_dual(part).tangent is None  # type: ignore[no-untyped-call]  # torch declares it without types
+    except RuntimeError:  # as above
+        return False
+
+
+def _places(met: Tensor, starts: Tensor, samples: Tensor, lined: Lined | None, lengths: Tensor | None) -> Places:
+    clip, at_lengths = lined is not None and lined.steps.clip, 0 if lengths is None else lengths.data_ptr()
+    told = (0, 0, met.shape[1], met.data_ptr(), starts.data_ptr(), samples.data_ptr(), at_lengths, int(clip))
+    return Places(met, starts, samples, lined, lengths, array("q", told))
+
+
+def _batch(inputs: Tensor, outputs: Tensor, known: Places) -> FusedBatch:
+    told = array("q", known.told)
+    told[0], told[1] = inputs.data_ptr(), outputs.data_ptr()
+    return FusedBatch(inputs, outputs, known, told.buffer_info()[0], told)
 
 
 def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -87,4 +130,6 @@ def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def _there(values: Tensor, lined: Lined | None) -> Tensor:
-    return values if lined is None else lined.there(values)
+    """Values by place, one after the other, apart from any graph."""
+    own = values.detach() if values.requires_grad else values
+    return (own if lined is None else lined.there(own)).contiguous()

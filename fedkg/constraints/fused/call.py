@@ -37,17 +37,19 @@ class Call(NamedTuple):
             rest: numbers, and tensors by their addresses.
         """
         fused, batch = self.fused, self.batch
-        frame, places = fused.frame(batch.steps, batch.lined is not None, slopes), batch.places
-        size = batch.steps if batch.lined is not None else 64
+        lined, places = batch.lined, batch.places
+        steps = 1 if lined is None else lined.steps.count
+        frame, size = fused.frame(steps, lined is not None, slopes), 64 if lined is None else steps
         least = max(1, PART // max(1, size * (self.last - self.first)))
-        numbers, others, dtype = frame.room, fused.program.registers, batch.inputs.dtype
+        others, itemsize = fused.program.registers, batch.inputs.element_size()
+        given = [each.data_ptr() if isinstance(each, Tensor) else each for each in rest]  # kept by this function until it is done
 
         def part(start: int, stop: int) -> None:
             begin, end = start * size, min(stop * size, places)
-            spare = torch.empty(numbers, dtype=dtype)
-            integers = torch.empty(2 * (frame.piece or end - begin) + others, dtype=torch.int64)
-            given = (each.data_ptr() if isinstance(each, Tensor) else each for each in rest)  # kept by this function until it is done
-            work(frame.at, batch.at, begin, end, *given, spare.data_ptr(), integers.data_ptr())
+            integers = 2 * (frame.piece or end - begin) + others
+            room = torch.empty(8 * integers + itemsize * frame.room, dtype=torch.uint8)
+            at = room.data_ptr()
+            work(frame.at, batch.at, begin, end, *given, at + 8 * integers, at)
 
         in_parts(-(-places // size), least, part)
 
@@ -61,7 +63,7 @@ def robustness(call: Call, inputs: Tensor, outputs: Tensor) -> Tensor:
 
 
 def verdicts(call: Call) -> tuple[Tensor, Tensor]:
-    """Robustness with strictness nudged [R, B], and where an implication fires, bool [R, B]; for others everywhere."""
+    """Robustness with strictness nudged [R, B], and where implications fire, bool [R, B]; of others nothing, [0, B]."""
     return _robustness(call, nudged=True)
 
 
@@ -69,16 +71,30 @@ def _robustness(call: Call, *, nudged: bool) -> tuple[Tensor, Tensor]:
     batch, rows = call.batch, call.last - call.first
     into = torch.empty(rows, batch.places, dtype=batch.inputs.dtype)
     fires = nudged and call.fused.program.refuted >= 0
-    fired = torch.zeros(rows if fires else 0, batch.places if fires else 0, dtype=torch.bool)
+    fired = torch.zeros(rows if fires else 0, batch.places, dtype=torch.bool) if nudged else into[:0]
     _values(call, machine.NUDGED if nudged else machine.REPORTED, into, fired)
     return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
+
+
+def judged(call: Call, *, whole: bool = False) -> Tensor:
+    """Where the rows apply and are satisfied, are violated, and fire (what is no implication: everywhere), bool [3, R, B].
+
+    Args:
+        whole: [3, R, n], at some step of each trace, and violated at none where satisfied; of rows that apply everywhere.
+    """
+    batch, rows = call.batch, call.last - call.first
+    into = torch.zeros(3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool)
+    work = loops(batch.inputs.dtype).values_of
+    call.split(False, work, call.first, call.last, machine.JUDGED, into, int(whole), into)
+    found = into if whole else _to_rows(into, batch)
+    return found.view(3, rows, found.shape[1])
 
 
 def least_of(call: Call) -> Tensor:
     """Of each trace the least robustness of its steps, [R, n], NaN where none is known; of rows that apply everywhere."""
     batch = call.batch
     into = torch.empty(call.last - call.first, batch.places // batch.steps, dtype=batch.inputs.dtype)
-    _values(call, machine.LEAST, into, torch.empty(0, dtype=torch.bool))
+    _values(call, machine.LEAST, into, into[:0])
     return into
 
 

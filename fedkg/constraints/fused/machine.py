@@ -43,10 +43,11 @@ from fedkg.constraints.fused.layout import (
     ZERO,
 )
 from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
+from fedkg.constraints.fused.reading import numbers_read
 from fedkg.constraints.fused.reverse import pulled_back
 from fedkg.native.language import Bools, Double, Doubles, Float, Floats, Ints, address_of, bools_at, floats_at, ints_at, loop, to_float
 
-REPORTED, NUDGED, LEAST = range(3)
+REPORTED, NUDGED, LEAST, JUDGED = range(4)
 """What is asked of robustness."""
 
 
@@ -150,13 +151,17 @@ def values_of(
 
     Args:
         what: `REPORTED` or `NUDGED` into [R, B], NaN where it is unknown or the row does not apply; `LEAST` into [R, traces], of the steps
-            of each trace the least that is known, NaN where none is, of rows that apply everywhere.
-        fired: bool [R, B], where implications fire, if `fires` is not 0.
+            of each trace the least that is known, NaN where none is, of rows that apply everywhere; `JUDGED` into none.
+        fired: bool [R, B], where implications fire, if `fires` is not 0; of `JUDGED` bool [3, R, B], where rows apply and are satisfied,
+            are violated, fire (what is no implication: everywhere), or (`fires` is 1) [3, R, traces], whether at some step, and
+            violated at none where satisfied; False before.
         work: [(G + 5) W + 2]. places: [2 P + G] for pieces of P places.
     """
     constants, width, steps = floats_at(frame[CONSTANTS]), frame[WIDTH], frame[STEPS]
     piece = frame[PIECE] if frame[PIECE] else end - begin
-    everywhere, at, columns = places[piece:], places[2 * piece :], batch[PLACES] // steps if what == LEAST else batch[PLACES]
+    everywhere, at, columns = places[piece:], places[2 * piece :], batch[PLACES]
+    if what == LEAST or (what == JUDGED and fires != 0):
+        columns = columns // steps
     gate = _registered(frame, work, at)
     buffers, initial = gate[width:], frame[INITIAL] != 0
     unknown, nan, zero = constants[MARK], constants[NAN], constants[ZERO]
@@ -169,10 +174,12 @@ def values_of(
             to = into[(row - first) * columns :]
             found = selected(frame, batch, row, low, high, places)
             dense = found < 0
-            if not dense:
-                filled(to[low:], nan, high - low)
-            else:
+            if dense:
                 found = high - low
+            elif what == LEAST:
+                filled(to[low // steps :], nan, (high - low) // steps)
+            elif what != JUDGED:
+                filled(to[low:], nan, high - low)
             for done in range(0, found, width):
                 n, own = min(width, found - done), everywhere[done:] if dense else places[done:]
                 _read(frame, batch, at, work, row, own, n, dense)
@@ -181,6 +188,10 @@ def values_of(
                     _least(frame, batch, at, to[trace:], gate, buffers, row, n, trace)
                     continue
                 carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace)
+                if what == JUDGED:
+                    flags, plane = fired[(row - first) * columns :], (last - first) * columns
+                    _judged(frame, batch, at, flags, plane, own, n, dense and not initial, fires != 0)
+                    continue
                 if dense and not initial:
                     _reported(to[own[0] :], result, n, unknown, step, zero, nan)
                 else:
@@ -199,6 +210,54 @@ def _reported(d: Floats, x: Floats, n: int, unknown: Float, step: Float, zero: F
     for j in range(n):
         t = x[j]
         d[j] = nan if t == unknown else zero if t == step else t
+
+
+@loop
+def _judged(frame: Ints, batch: Ints, at: Ints, to: Bools, plane: int, own: Ints, n: int, all: bool, whole: bool) -> None:
+    """Where a row is satisfied, violated and fires among n places; `all`: at places one after the other, whatever step they are.
+
+    Args:
+        whole: of each trace, see `values_of`; of rows that apply everywhere.
+    """
+    constants, always = floats_at(frame[CONSTANTS]), frame[REFUTED] < 0
+    unknown, zero, every = constants[MARK], constants[ZERO], frame[STEPS] if frame[INITIAL] else 1
+    x = floats_at(at[frame[RESULT]])
+    y = x if always else floats_at(at[frame[REFUTED]])
+    if whole:
+        for k in range(n // frame[STEPS]):
+            trace, begin = own[0] // frame[STEPS] + k, k * frame[STEPS]
+            length = 1 if frame[INITIAL] else length_of(batch, trace, frame[STEPS])
+            _judged_trace(to[trace:], plane, x[begin:], y[begin:], length, always, unknown, zero)
+        return
+    if not all:
+        for j in range(n):
+            i, t = own[j], x[j]
+            if i % every == 0:
+                to[i] = t >= zero and t != unknown
+                to[plane + i] = t < zero and t != unknown
+                to[2 * plane + i] = y[j] < unknown if not always else True
+        return
+    satisfied, violated, fires = to[own[0] :], to[plane + own[0] :], to[2 * plane + own[0] :]
+    for j in range(n):
+        t = x[j]
+        satisfied[j] = t >= zero and t != unknown
+    for j in range(n):
+        t = x[j]
+        violated[j] = t < zero and t != unknown
+    for j in range(n):
+        t = y[j]
+        fires[j] = always or t < unknown
+
+
+@loop
+def _judged_trace(to: Bools, plane: int, x: Floats, y: Floats, length: int, always: bool, unknown: Float, zero: Float) -> None:
+    satisfied, violated, fires = False, False, always and length > 0
+    for j in range(length):
+        t, u = x[j], y[j]
+        satisfied |= t >= zero and t != unknown
+        violated |= t < zero and t != unknown
+        fires |= u < unknown
+    to[0], to[plane], to[2 * plane] = satisfied and not violated, violated, fires
 
 
 @loop
@@ -227,20 +286,14 @@ def _leasts(frame: Ints, batch: Ints, to: Floats, x: Floats, n: int, first_trace
     whole = True
     for k in range(n // steps):
         length = 1 if frame[INITIAL] else length_of(batch, first_trace + k, steps)
-        own, best, known, count = x[k * steps :], inf, True, 0
+        own, best, known, some = x[k * steps :], inf, True, False
         for j in range(length):
-            known &= own[j] != unknown
-        if known:
-            for j in range(length):
-                best = min(best, own[j])
-            count = length
-        else:
-            for j in range(length):
-                if own[j] != unknown:
-                    best = min(best, own[j])
-                    count += 1
+            t = own[j]
+            known &= t != unknown
+            some |= t != unknown
+            best = min(best, t if t != unknown else inf)
         whole &= known
-        to[k] = nan if count == 0 else zero if best == step else best
+        to[k] = nan if not some else zero if best == step else best
     return whole
 
 
@@ -340,5 +393,5 @@ def _scattered(to: Floats, x: Floats, places: Ints, n: int, dense: bool) -> None
             to[places[j]] += x[j]
 
 
-ENTRIES = (values_of, pulled, counted, numbered, listed)
+ENTRIES = (values_of, pulled, counted, numbered, listed, numbers_read)
 """What Python calls."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,7 +69,9 @@ def paid(
         done.add(at)
     if not done:
         return None, done
-    value, of_inputs, of_outputs = (sum(parts) for parts in zip(*(own.by_row(batch) for batch, own in purses.values()), strict=True))
+    value, of_inputs, of_outputs = (
+        reduce(torch.add, parts) for parts in zip(*(own.by_row(batch) for batch, own in purses.values()), strict=True)
+    )
     value = value.to(of.inputs.dtype)
     if not any(wants):
         return value, done

@@ -24,6 +24,8 @@ from fedkg.pack.formulas import Implies
 
 REPEATED = 1 << 24
 """Numbers that folded inputs may take when they are repeated for several clients."""
+CALM = 1 << 15
+"""Numbers that tensor operations do not share among threads: waiting for these takes longer than the work does."""
 
 
 class SpecialBanks:
@@ -47,7 +49,8 @@ class SpecialBanks:
         targets: list[Target] = []
         self._evaluated = [not self._expressed(folded, first, targets) for folded, first in zip(self.folded, self._first, strict=False)]
         shape = (of.shape[0], self._steps)
-        self._counter = Counter(targets, shape, of.inputs.dtype, self._constant) if targets and of.batch else None
+        results = self._constant[: self.rows if all(int(target.place[0]) < self.rows for target in targets) else None]
+        self._counter = Counter(targets, shape, of.inputs.dtype, results) if targets and of.batch else None
         self._cores = [] if self._counter is None else [(one, self._counter.laid(one.folded.numbers)) for one in self._derived]
 
     @property
@@ -79,7 +82,9 @@ class SpecialBanks:
         """
         clients = answers.shape[0]
         counts, covered = self._counted(answers)
-        violated, fired = counts[: self.rows].T, counts[self.rows :].T
+        violated, fired = counts[:, : self.rows], counts[:, self.rows :]
+        if not fired.shape[1]:
+            fired = self._constant[self.rows :].expand(clients, -1)
         uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=1)))[:, 0]
         everyone = torch.arange(clients, device=covered.device)
         outputs: Tensor | None = None
@@ -88,7 +93,8 @@ class SpecialBanks:
             rows = slice(first, first + folded.bank.rows)
             if self.of.asleep(folded.bank) or not folded.bank.rows or not chosen.shape[0]:
                 continue
-            outputs = self._numbers(answers) if outputs is None else outputs
+            if outputs is None:
+                outputs, fired = self._numbers(answers), fired.clone()
             step = max(1, REPEATED // max(1, (folded.numbers.shape[0] + outputs.shape[0]) * self.of.batch))
             for part in torch.split(chosen, step):
                 judged = self._judged(folded, outputs[:, part], None if broken is None else broken[part])
@@ -132,13 +138,14 @@ class SpecialBanks:
         return torch.where(torch.isfinite(numbers) & self._known[:, None], numbers, torch.nan)
 
     def _counted(self, answers: Tensor) -> tuple[Tensor, Tensor]:
-        """What thresholds count, int64 [2 R, K]; and the clients for whom it is right, bool [K].
+        """What thresholds count, and the clients for whom it is right, bool [K].
 
-        Their answers are all known, where they can be, and within what the thresholds are for.
+        Counts are int64 [K, 2 R], or [K, R] where what fires is the same for all. Right is what is counted on answers that are all known,
+        where they can be, and within what the thresholds are for.
         """
         clients, count = answers.shape[0], self._outputs.shape[0]
         if self._counter is None:
-            return self._constant[:, None].repeat(1, clients), answers.new_ones(clients, dtype=torch.bool)
+            return self._constant.repeat(clients, 1), answers.new_ones(clients, dtype=torch.bool)
         limit = min(self._limit, torch.finfo(answers.dtype).max)
         if self._counter.programs is None:
             numbers = self._numbers(answers)
@@ -152,8 +159,11 @@ class SpecialBanks:
         known = words.lay_out(answers.contiguous().numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
         at = count
         for one, own in self._cores:
-            values[at : at + one.rows.shape[0]] = one.values(values[:count], own)
-            at += one.rows.shape[0]
+            end = at + one.rows.shape[0]
+            few = max(1, CALM // ((end - at) * self._counter.places))
+            for to, given in zip(torch.split(values[at:end], few, dim=1), torch.split(values[:count], few, dim=1), strict=True):
+                to.copy_(one.values(given, own))
+            at = end
         return self._counter.count(values), torch.from_numpy(known)
 
     def _judged(self, folded: Folded, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -31,7 +31,7 @@ class Counter:
     Args:
         targets: at least one. shape: B and T, at least one each; a window counts where some step of it does.
         dtype: of the cores.
-        constant: int64 [G], the counts at places that no target has.
+        constant: int64 [G], the counts at places that no target has; 0 at the others.
 
     Attributes:
         programs: the words of bits, on a CPU.
@@ -44,7 +44,7 @@ class Counter:
             writer = Writer(shape)
             for target in targets:
                 writer.add(*target)
-            self.programs, self._targets = writer.programs(torch.empty(0, dtype=dtype).numpy().dtype, constant.shape[0]), []
+            self.programs, self._targets = writer.programs(torch.empty(0, dtype=dtype).numpy().dtype), []
 
     @property
     def places(self) -> int:
@@ -56,19 +56,19 @@ class Counter:
         return values if self.programs is None else laid(values, self._shape)
 
     def count(self, values: Tensor) -> Tensor:
-        """How many samples (or windows) of each client are in each set, int64 [G, K].
+        """How many samples (or windows) of each client are in each set, int64 [K, G].
 
         Args:
             values: of each core, all known, [C, K, P], `laid`.
         """
         if self.programs is None:
-            counts = self._constant[:, None].repeat(1, values.shape[1])
+            counts = self._constant.repeat(values.shape[1], 1)
             for target in self._targets:
-                counts[target.place] = counted(target, values, self._shape)
+                counts[:, target.place] = counted(target, values, self._shape).T
             return counts
         from fedkg.constraints.specialised import words
 
-        counts = self._constant.new_empty((self._constant.shape[0], values.shape[1]))
+        counts = self._constant.new_empty((values.shape[1], self._constant.shape[0]))
         words.count(self.programs, values.numpy(), self._constant.numpy(), counts.numpy())
         return counts
 

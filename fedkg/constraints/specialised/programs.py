@@ -1,16 +1,15 @@
 """Sets of clients as programs on words of bits, each distinct set once.
 
 For one client and one set a bit says of each sample whether the client is in the set; a word has 64 of them. A row of a bank counts a set
-under a mask, the samples on which the row is open. Samples of windows stand step by step, each step in words of its own, so that the
-windows with some step in a set are the words of all steps joined.
+under a mask, the samples on which the row is open. The windows of a word stand step by step, each step in a word of its own, so that the
+windows with some step in a set are these words joined.
 
 Letters: R rows, P samples: B windows (or rows) of T steps each; L words: T times B / 64, rounded up.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,93 +21,102 @@ from torch import Tensor
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach
 
 Ints = NDArray[np.int64]
-Program = tuple[tuple[int, int], ...]
 
 WORD = 64
 """Samples of a word."""
-REACH, EVERY, ANY = range(3)
-"""Instructions. The first puts the bits of a threshold on a stack; the others join the top of it with a mask, or (-1) what is below with
-it."""
+RUNGS = 128
+"""Thresholds of one number from which on samples are sorted in among them instead of compared with each: about where both cost the same."""
+EVERY, ANY, EVERY_MASK, ANY_MASK = range(4)
+"""How two sets, or a set and a mask, become one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Programs:
-    """Distinct sets and the rows that count them, as tables.
+    """Distinct sets and the rows that count them, as tables. Sets have places: those of thresholds first, then those that are joined.
 
     Attributes:
-        code: [., 2], instructions and operands. starts: where those of each set begin. depth: of the stack, at most.
-        rows: [., 2], the mask of each row, and where its count stands in the result. firsts: where those of each set begin.
-        reaches: [., 5], of each threshold the core, where in `levels` it begins, how many numbers it has there (1, or one for each bit),
-            the mask of the samples on which those are in the set that stay below, and its place among the `kept` thresholds that several
-            sets ask for (-1: one alone).
-        levels: in the type of the cores. masks: [., L]. steps: T.
-        fixed: places of the result that no row has.
+        reaches: [., 4], of each threshold the core, where in `levels` it begins, how many numbers it has there (1, or one for each bit),
+            and the mask of the samples on which those are in the set that stay below.
+        ladders: [., 3], cores with many thresholds that are the same on all samples: the core, the place of the first of these thresholds,
+            and how many they are, rising from place to place. Their places are the first of all.
+        rungs, flips: of each threshold in a ladder its number, and -1 where those are in the set that stay below, else 0.
+        joins: [., 3], how, the place of a set, and that of another or the number of a mask; no set comes before its parts.
+        rows: [., 3], of each row the place of its set, its mask, and where its count stands in the result.
+        levels: in the type of the cores, as `rungs`. masks: [., L]. steps: T.
     """
 
-    code: Ints
-    starts: Ints
-    depth: int
-    rows: Ints
-    firsts: Ints
     reaches: Ints
+    ladders: Ints
+    rungs: NDArray[Any]
+    flips: Ints
+    joins: Ints
+    rows: Ints
     levels: NDArray[Any]
     masks: Ints
     steps: int
-    kept: int
-    fixed: Ints
+
+    @property
+    def places(self) -> int:
+        """How many distinct sets there are, parts of others among them."""
+        return int(self.reaches.shape[0] + self.joins.shape[0])
 
 
 class Writer:
-    """Collects rows, and writes their programs; `shape` is (B, T)."""
+    """Collects rows, and writes their programs; `shape` is (B, T).
+
+    A set has a name until all are known: of the threshold i it is 2 i, of the join j it is 2 j + 1.
+    """
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self._shape = shape
-        self._rows: dict[Program, list[tuple[int, int]]] = {}
+        self._rows: list[tuple[int, int, int]] = []
         self._reaches: dict[tuple[int, int, int, int], int] = {}
+        self._joins: dict[tuple[int, int, int], int] = {}
         self._levels: dict[bytes, int] = {}
         self._end = 0
         self._masks: dict[bytes, int] = {}
 
     def add(self, clients: Clients, mask: Tensor, place: Tensor) -> None:
         """Rows whose sets are counted under a mask, bool [R, P], at a place [R] of the result."""
-        columns = self._listed(clients)
-        for i, row in enumerate(zip(self._masked(mask), place.tolist(), strict=True)):
-            program = tuple((instruction, operands[i]) for instruction, operands in columns)
-            self._rows.setdefault(program, []).append(row)
+        self._rows += zip(self._named(clients), self._masked(mask), place.tolist(), strict=True)
 
-    def programs(self, dtype: np.dtype[Any], results: int) -> Programs:
-        """All that was added; the cores are numbers of this type, the result has so many places."""
-        reaches = list(self._reaches)
-        sets = sorted(self._rows.items(), key=lambda one: reaches[one[0][0][1]][0])  # those that read one core together, while it is near
-        uses = Counter(operand for program, _ in sets for instruction, operand in program if instruction == REACH)
-        kept = {reach: place for place, reach in enumerate(reach for reach, count in uses.items() if count > 1)}
-        rows = _table([row for _, rows in sets for row in rows], 2)
+    def programs(self, dtype: np.dtype[Any]) -> Programs:
+        """All that was added; the cores are numbers of this type."""
+        reaches, levels = list(self._reaches), np.frombuffer(bytearray().join(self._levels), dtype=dtype)
+        masks = np.frombuffer(bytearray().join(self._masks), dtype=np.int64).reshape(len(self._masks), -1)
+        ladders = _ladders(reaches, levels)
+        order = [reach for ladder in ladders for reach in ladder]
+        in_ladders = len(order)
+        order += sorted(
+            set(range(len(reaches))).difference(order), key=lambda i: reaches[i][0]
+        )  # one core after the other, while it is near
+        places = {2 * reach: at for at, reach in enumerate(order)} | {2 * i + 1: len(order) + i for i in range(len(self._joins))}
+        rungs = [levels[[reaches[reach][1] for reach in ladder]] for ladder in ladders]
+        ends = np.cumsum([0, *map(len, ladders)])
+        joins = [(how, places[one], places[other] if how in (EVERY, ANY) else other) for how, one, other in self._joins]
         return Programs(
-            code=_table([instruction for program, _ in sets for instruction in program], 2),
-            starts=_starts(program for program, _ in sets),
-            depth=max(sum(instruction == REACH for instruction, _ in program) for program, _ in sets),
-            rows=rows,
-            firsts=_starts(rows for _, rows in sets),
-            reaches=_table([(*reach, kept.get(i, -1)) for i, reach in enumerate(reaches)], 5),
-            levels=np.frombuffer(bytearray().join(self._levels), dtype=dtype),
-            masks=np.frombuffer(bytearray().join(self._masks), dtype=np.int64).reshape(len(self._masks), -1),
+            reaches=_table([reaches[reach] for reach in order], 4),
+            ladders=_table([(reaches[own[0]][0], end, len(own)) for own, end in zip(ladders, ends, strict=False)], 3),
+            flips=-(masks[[reaches[reach][3] for reach in order[:in_ladders]], 0] & 1),
+            joins=_table(joins, 3),
+            rows=_table([(places[name], mask, place) for name, mask, place in self._rows], 3),
+            rungs=np.concatenate([np.empty(0, dtype), *rungs]),
+            levels=levels,
+            masks=masks,
             steps=self._shape[1],
-            kept=len(kept),
-            fixed=np.setdiff1d(np.arange(results), rows[:, 1]),
         )
 
-    def _listed(self, clients: Clients) -> list[tuple[int, list[int]]]:
-        """The instructions of some rows, which are the same for all, with the operand of each row."""
+    def _named(self, clients: Clients) -> list[int]:
+        """The names of the sets of some rows."""
         if isinstance(clients, Reach):
-            return [(REACH, self._reached(clients))]
+            return [2 * reach for reach in self._reached(clients)]
         assert not isinstance(clients, Fixed), "a mask is joined to something"
-        kind = EVERY if clients.every else ANY
-        found = self._listed(clients.parts[0])
+        found = self._named(clients.parts[0])
         for part in clients.parts[1:]:
-            if isinstance(part, Fixed):
-                found.append((kind, self._masked(part.mask)))
-            else:
-                found += [*self._listed(part), (kind, [-1] * len(found[0][1]))]
+            fixed = isinstance(part, Fixed)
+            how = (EVERY_MASK if fixed else EVERY) if clients.every else (ANY_MASK if fixed else ANY)
+            others = self._masked(part.mask) if isinstance(part, Fixed) else self._named(part)
+            found = [2 * self._joins.setdefault((how, *both), len(self._joins)) + 1 for both in zip(found, others, strict=True)]
         return found
 
     def _reached(self, reach: Reach) -> list[int]:
@@ -130,13 +138,19 @@ class Writer:
 
 def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Values [..., P] in the order of the bits, [..., 64 * L], with zeros where a bit stands for no sample; `shape` is (B, T)."""
-    by_step = values.reshape(*values.shape[:-1], *shape).transpose(-1, -2)
-    return torch.nn.functional.pad(by_step, (0, -shape[0] % WORD)).flatten(-2).contiguous()
+    windows, steps = shape
+    padded = torch.nn.functional.pad(values.reshape(*values.shape[:-1], windows, steps), (0, 0, 0, -windows % WORD))
+    return padded.reshape(*values.shape[:-1], padded.shape[-2] // WORD, WORD, steps).transpose(-1, -2).flatten(-3).contiguous()
+
+
+def _ladders(reaches: Sequence[tuple[int, int, int, int]], levels: NDArray[Any]) -> list[list[int]]:
+    """The thresholds of each core that are the same on all samples, from the lowest, where they are many."""
+    found: dict[int, list[int]] = {}
+    for i, (core, _, size, _) in enumerate(reaches):
+        if size == 1:
+            found.setdefault(core, []).append(i)
+    return [sorted(own, key=lambda i: float(levels[reaches[i][1]])) for own in found.values() if len(own) >= RUNGS]
 
 
 def _table(rows: list[Any], columns: int) -> Ints:
     return np.array(rows, dtype=np.int64).reshape(-1, columns)
-
-
-def _starts(parts: Iterable[Sized]) -> Ints:
-    return np.cumsum([0, *(len(part) for part in parts)], dtype=np.int64)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedkg.constraints.specialised.bits import ones, reaching, reaching_number
-from fedkg.constraints.specialised.programs import EVERY, REACH, WORD, Ints, Programs
+from fedkg.constraints.specialised.programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
 from fedkg.kernels import inner, kernel
 from fedkg.parts import in_parts
 
@@ -23,9 +23,9 @@ Flags = NDArray[np.bool_]
 LEAST = 1 << 20
 """Comparisons that a thread of its own is worth."""
 NEAR = 1 << 20
-"""Bytes of words that are kept at once for all sets that use them: about a second cache."""
-MOST = 1 << 14
-"""Numbers of a core that are compared at once."""
+"""Bytes of words that are kept at once, of all sets on some samples of some clients: about a second cache."""
+MOST = 16
+"""Clients that are counted at once, at most."""
 
 
 def lay_out(answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int, values: Numbers) -> Flags:
@@ -45,30 +45,41 @@ def lay_out(answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int
 
 
 def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> None:
-    """Put how many samples (or windows) of each client are in the set of each row into `counts` [G, K].
+    """Put how many samples (or windows) of each client are in the set of each row into `counts` [K, G].
 
     Args:
-        values: of each core, all known, in the order of the bits: [C, K, S]. constant: [G], the counts that are the same for all clients.
+        values: of each core, all known, in the order of the bits: [C, K, S]. constant: [G], what is added to these counts.
     """
     clients, samples = values.shape[1:]
-    tables = (programs.code, programs.starts, programs.rows, programs.firsts, programs.reaches, programs.levels, programs.masks)
-    sets = programs.starts.shape[0] - 1
-    of_one = programs.kept * samples // 8
-    keeps = 0 < of_one <= NEAR
-    block = max(1, min(clients, MOST // samples, NEAR // of_one if keeps else clients))
-    rest = (programs.steps, programs.depth, programs.kept if keeps else 0, block, constant, programs.fixed, counts)
-    flat = values.reshape(values.shape[0], -1)
+    tables = (
+        programs.ladders,
+        programs.flips,
+        programs.rungs,
+        programs.reaches,
+        programs.levels,
+        programs.joins,
+        programs.rows,
+        programs.masks,
+    )
+    words, steps = samples // WORD, programs.steps
+    most = max(1, NEAR // (8 * (programs.places)))
+    length = min(words, max(1, most // steps) * steps)
+    block = max(1, min(MOST, clients, most // length))
 
-    def of_clients(first: int, last: int) -> None:
-        _count(flat, samples, *tables, *rest, first, last, 0, sets)
+    def of_some(into: Ints, clients: tuple[int, int], words: tuple[int, int]) -> None:
+        store, start = np.empty((programs.places, block * length), dtype=np.int64), constant if words[0] == 0 else np.zeros_like(constant)
+        _count(values.reshape(-1), *tables, steps, block, length, store, start, into, *clients, *words)
 
-    def of_sets(first: int, last: int) -> None:
-        _count(flat, samples, *tables, *rest, 0, clients, first, last)
+    def of_words(first: int, last: int) -> None:
+        parts.append(np.empty_like(counts))
+        of_some(parts[-1], (0, clients), (first * steps, last * steps))
 
     if clients >= torch.get_num_threads():
-        in_parts(clients, LEAST // (samples * sets), of_clients)
+        in_parts(clients, LEAST // (samples * programs.places), lambda first, last: of_some(counts, (first, last), (0, words)))
     else:
-        in_parts(sets, LEAST // max(1, samples * clients), of_sets)
+        parts: list[Ints] = []
+        in_parts(words // steps, LEAST // (WORD * steps * programs.places * max(1, clients)), of_words)
+        np.sum(parts, axis=0, out=counts)
 
 
 @kernel
@@ -76,114 +87,150 @@ def _lay_out(
     answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int, values: Numbers, covered: Flags, first: int, last: int
 ) -> None:
     outputs, windows = answers.shape[3], answers.shape[2] // steps
-    room = values.shape[2] // steps
+    groups = values.shape[2] // (steps * WORD)
     nothing = values.dtype.type(0)
     for k in range(first, last):
         fine = True
         for i in range(rows.shape[0]):
             source, entry, to = answers[k, rows[i] // outputs], rows[i] % outputs, values[i, k]
-            for t in range(steps):
-                for j in range(windows):
-                    at = j * steps + t
-                    number, seen = source[at, entry], known[i, at]
-                    within = abs(number) <= limit
-                    fine &= within | ~seen
-                    to[t * room + j] = number if within & seen else nothing
-                for j in range(windows, room):
-                    to[t * room + j] = nothing
+            for group in range(groups):
+                for t in range(steps):
+                    for bit in range(WORD):
+                        j = group * WORD + bit
+                        place = (group * steps + t) * WORD + bit
+                        if j >= windows:
+                            to[place] = nothing
+                            continue
+                        number, seen = source[j * steps + t, entry], known[i, j * steps + t]
+                        within = abs(number) <= limit
+                        fine &= within | ~seen
+                        to[place] = number if within & seen else nothing
         covered[k] = fine
 
 
-@inner
-def _compare(values: Numbers, start: int, levels: Numbers, at: int, below: Ints, words: Ints, size: int) -> None:
-    """Words of the values of some clients that reach their levels; where `below`, of those that do not."""
-    length = below.shape[0]
-    for k in range(size):
-        for i in range(length):
-            words[k * length + i] = reaching(values, start + WORD * (k * length + i), levels, at + WORD * i) ^ below[i]
+# The loops over thresholds, joins and rows stand in the functions that have work for each: a call with tables costs more than that work.
 
 
 @inner
-def _compare_number(values: Numbers, start: int, level: Any, below: Ints, words: Ints, size: int) -> None:
-    length = below.shape[0]
-    for k in range(size):
-        for i in range(length):
-            words[k * length + i] = reaching_number(values, start + WORD * (k * length + i), level) ^ below[i]
+def _compare(
+    values: Numbers, start: int, stride: int, core: int, reaches: Ints, first: int, levels: Numbers, masks: Ints, low: int, size: int,
+    length: int, store: Ints,
+) -> None:  # fmt: skip
+    """Words of values that reach the levels of each threshold from `first` on; where a mask says so, of those that do not."""
+    for one in range(first, reaches.shape[0]):
+        own, at, many, below = start + reaches[one, 0] * core, reaches[one, 1], reaches[one, 2] > 1, reaches[one, 3]
+        for k in range(size):
+            for i in range(length):
+                place = own + k * stride + WORD * i
+                word = reaching(values, place, levels, at + WORD * (low + i)) if many else reaching_number(values, place, levels[at])
+                store[one, k * length + i] = word ^ masks[below, low + i]
 
 
 @inner
-def _join(words: Ints, others: Ints, every: bool, size: int) -> None:
-    """Words of some clients with others, which may be those of one client for all."""
-    length = others.shape[0]
+def _climb(values: Numbers, start: int, rungs: Numbers, first: int, count: int, ranks: Ints, samples: int) -> None:
+    """How many of some rising numbers each of some values reaches."""
+    for i in range(samples):
+        ranks[i] = first
+    left = count
+    while left > 0:
+        half = (left + 1) // 2
+        for i in range(samples):
+            ranks[i] += half if rungs[ranks[i] + half - 1] <= values[start + i] else 0
+        left -= half
+
+
+@inner
+def _sort_in(
+    values: Numbers,
+    start: int,
+    stride: int,
+    rungs: Numbers,
+    flips: Ints,
+    first: int,
+    count: int,
+    size: int,
+    length: int,
+    store: Ints,
+    ranks: Ints,
+    above: Ints,
+) -> None:
+    """Words of the values of some clients that reach each number of a ladder; flipped, of those that do not.
+
+    A value is marked at the highest number that it reaches. Those that reach one are all that are marked there or further up.
+    """
+    used = size * length
+    for i in range(first, first + count):
+        for j in range(used):
+            store[i, j] = 0
     for k in range(size):
-        for i in range(length):
-            if every:
-                words[k * length + i] &= others[i]
+        _climb(values, start + k * stride, rungs, first, count, ranks, WORD * length)
+        for i in range(WORD * length):
+            if ranks[i] > first:
+                store[ranks[i] - 1, k * length + i // WORD] |= np.int64(1) << (i % WORD)
+    for j in range(used):
+        above[j] = 0
+    for i in range(first + count - 1, first - 1, -1):
+        flip = flips[i]
+        for j in range(used):
+            word = above[j] | store[i, j]
+            above[j] = word
+            store[i, j] = word ^ flip
+
+
+@inner
+def _join(joins: Ints, masks: Ints, low: int, size: int, length: int, store: Ints, first: int) -> None:
+    """Sets of clients with others, or with a mask that is one for all; the results from place `first` on."""
+    for one in range(joins.shape[0]):
+        how, words, other, into = joins[one, 0], joins[one, 1], joins[one, 2], first + one
+        if how <= ANY:
+            for i in range(size * length):
+                store[into, i] = store[words, i] & store[other, i] if how == EVERY else store[words, i] | store[other, i]
+            continue
+        for k in range(0, size * length, length):
+            for i in range(length):
+                word, mask = store[words, k + i], masks[other, low + i]
+                store[into, k + i] = word & mask if how == EVERY_MASK else word | mask
+
+
+@inner
+def _put(rows: Ints, masks: Ints, low: int, size: int, length: int, steps: int, store: Ints, counts: Ints, begin: int) -> None:
+    """Add how many bits of each client's words are in the mask too; of several steps, how many are at some step."""
+    for one in range(rows.shape[0]):
+        words, mask, place = rows[one, 0], rows[one, 1], rows[one, 2]
+        for k in range(size):
+            found = np.int64(0)
+            if steps == 1:
+                for i in range(length):
+                    found += ones(store[words, k * length + i] & masks[mask, low + i])
             else:
-                words[k * length + i] |= others[i]
-
-
-@inner
-def _put(words: Ints, mask: Ints, steps: int, into: Ints) -> None:
-    """How many bits of each client's words are in the mask too; of several steps, how many are at some step."""
-    length = mask.shape[0] // steps
-    for k in range(into.shape[0]):
-        found = np.int64(0)
-        for i in range(length):
-            word = words[k * steps * length + i] & mask[i]
-            for t in range(1, steps):
-                word |= words[(k * steps + t) * length + i] & mask[t * length + i]
-            found += ones(word)
-        into[k] = found
+                for i in range(0, length, steps):
+                    word = np.int64(0)
+                    for t in range(i, i + steps):
+                        word |= store[words, k * length + t] & masks[mask, low + t]
+                    found += ones(word)
+            counts[begin + k, place] += found
 
 
 @kernel
 def _count(
-    values: Numbers, samples: int, code: Ints, starts: Ints, rows: Ints, firsts: Ints, reaches: Ints, levels: Numbers, masks: Ints,
-    steps: int, depth: int, kept: int, block: int, constant: Ints, fixed: Ints, counts: Ints,
-    first_client: int, last_client: int, first: int, last: int,
+    values: Numbers, ladders: Ints, flips: Ints, rungs: Numbers, reaches: Ints, levels: Numbers, joins: Ints, rows: Ints, masks: Ints,
+    steps: int, block: int, most: int, store: Ints, constant: Ints, counts: Ints,
+    first_client: int, last_client: int, first_word: int, last_word: int,
 ) -> None:  # fmt: skip
-    """The counts of some clients and sets; what is the same for all clients with the first of the sets."""
-    length = samples // WORD
-    stack = np.empty((depth, block * length), np.int64)
-    store, stored = np.empty((kept, block * length), np.int64), np.empty(kept, np.int64)
-    for i in range(kept):
-        stored[i] = -1
-    for i in range(fixed.shape[0] if first == 0 else 0):
-        for k in range(first_client, last_client):
-            counts[fixed[i], k] = constant[fixed[i]]
+    """Add the counts of some clients on some words; `store` has room for those of all sets, of a block of clients on `most` words."""
+    free, stride = reaches.shape[0], WORD * masks.shape[1]
+    ranks, above = np.empty(WORD * most, np.int64), np.empty(block * most, np.int64)
+    core = counts.shape[0] * stride
     for begin in range(first_client, last_client, block):
         size = min(block, last_client - begin)
-        used = size * length
-        for one in range(first, last):
-            top = -1
-            for i in range(starts[one], starts[one + 1]):
-                kind, operand = code[i, 0], code[i, 1]
-                if kind == REACH:
-                    top += 1
-                    at, place = reaches[operand, 1], reaches[operand, 4]
-                    keeps = 0 <= place < kept
-                    if keeps and stored[place] == begin:
-                        _copied(store[place], stack[top], used)
-                        continue
-                    own, below = values[reaches[operand, 0]], masks[reaches[operand, 3]]
-                    if reaches[operand, 2] > 1:
-                        _compare(own, begin * samples, levels, at, below, stack[top], size)
-                    else:
-                        _compare_number(own, begin * samples, levels[at], below, stack[top], size)
-                    if keeps:
-                        stored[place] = begin
-                        _copied(stack[top], store[place], used)
-                elif operand >= 0:
-                    _join(stack[top], masks[operand], kind == EVERY, size)
-                else:
-                    top -= 1
-                    _join(stack[top], stack[top + 1, :used], kind == EVERY, 1)
-            for row in range(firsts[one], firsts[one + 1]):
-                _put(stack[0], masks[rows[row, 0]], steps, counts[rows[row, 1], begin : begin + size])
-
-
-@inner
-def _copied(source: Ints, result: Ints, size: int) -> None:
-    for i in range(size):
-        result[i] = source[i]
+        for k in range(begin, begin + size):
+            counts[k] = constant
+        for low in range(first_word, last_word, most):
+            length = min(most, last_word - low)
+            start = begin * stride + WORD * low
+            for i in range(ladders.shape[0]):
+                own = start + ladders[i, 0] * core
+                _sort_in(values, own, stride, rungs, flips, ladders[i, 1], ladders[i, 2], size, length, store, ranks, above)
+            _compare(values, start, stride, core, reaches, flips.shape[0], levels, masks, low, size, length, store)
+            _join(joins, masks, low, size, length, store, free)
+            _put(rows, masks, low, size, length, steps, store, counts, begin)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -18,7 +19,7 @@ from test_torch_windows import answers_for
 from torch import Tensor
 from tries import tries
 
-from fedkg.constraints import ConstraintModule, columns, selection
+from fedkg.constraints import ConstraintModule, columns, selection, total
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.selection import Selector, runs
 from fedkg.pack import (
@@ -218,6 +219,17 @@ def test_parts_of_a_batch_are_punished_as_batches_of_their_own(way: float, share
     torch.testing.assert_close(apart, torch.stack(own))
     gradients = [torch.autograd.grad(value, y, retain_graph=True)[0] for value in (apart.sum(), own[0] + own[1])]
     torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("first", [torch.func.grad, lambda penalty: torch.func.vmap(torch.func.grad(penalty)), None])
+def test_conditions_of_all_banks_at_once_count_as_bank_by_bank(first: Callable[..., Any] | None) -> None:
+    rules, keys = limits(3, 2), keys_of(6, 3, 2)
+    x, y = torch.randn(6, 1), torch.randn(6, 1)
+    if first is not None:  # what is found out once must outlive the transform in which it was
+        first(lambda z: rules(x, z, keys=keys).penalty)(y if first is torch.func.grad else y[None])
+    at_once = rules(x, y, keys=keys).penalty
+    with patch.object(total, "LITTLE", 0):
+        assert torch.equal(limits(3, 2)(x, y, keys=keys).penalty, at_once)
 
 
 def test_keys_that_cannot_be_looked_at_are_masked() -> None:

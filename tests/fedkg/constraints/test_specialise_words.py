@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from tries import tries
 
+from fedkg.constraints.specialised import programs, words
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.counting import Counter, Target, counted
 
@@ -42,10 +44,12 @@ def sets(draw: st.DrawFn, rows: int, samples: int, dice: torch.Generator, dtype:
 
 @given(
     st.data(), st.integers(1, 150), st.sampled_from([1, 1, 2, 5]), st.integers(0, 9), st.sampled_from([torch.float32, torch.float64]),
-    st.integers(0, 999),
+    st.integers(0, 999), st.sampled_from([1, 3, programs.RUNGS]), st.sampled_from([1, words.NEAR]), st.sampled_from([1, words.LEAST]),
 )  # fmt: skip
-@tries(60)
-def test_words_count_what_the_sets_say(data: st.DataObject, windows: int, steps: int, clients: int, dtype: torch.dtype, seed: int) -> None:
+@tries(80)
+def test_words_count_what_the_sets_say(
+    data: st.DataObject, windows: int, steps: int, clients: int, dtype: torch.dtype, seed: int, rungs: int, near: int, least: int
+) -> None:
     dice = torch.Generator().manual_seed(seed)
     samples, targets, results = windows * steps, [], 0
     for rows in data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)):
@@ -54,10 +58,15 @@ def test_words_count_what_the_sets_say(data: st.DataObject, windows: int, steps:
         targets += [Target(one, mask, torch.arange(results, results + rows)), Target(one, ~mask, torch.arange(rows) + results + rows)]
         results += 2 * rows
     values = drawn(LEVELS[1:], (CORES, clients, samples), dice).to(dtype)
-    constant = torch.arange(results + 3)  # three places are of no target
-    counter = Counter(targets, (windows, steps), dtype, constant)
+    constant = torch.tensor([0] * results + [1, 2, 3])  # three places are of no target
     own = torch.cat([counted(target, values, (windows, steps)) for target in targets])
-    assert torch.equal(counter.count(counter.laid(values)), torch.cat([own, constant[results:, None].repeat(1, clients)]))
+    with pytest.MonkeyPatch.context() as patched:  # thresholds sorted and not; words in blocks, and clients or words among threads
+        patched.setattr(programs, "RUNGS", rungs)
+        patched.setattr(words, "NEAR", near)
+        patched.setattr(words, "LEAST", least)
+        counter = Counter(targets, (windows, steps), dtype, constant)
+        found = counter.count(counter.laid(values))
+    assert torch.equal(found, torch.cat([own, constant[results:, None].repeat(1, clients)]).T)
 
 
 def test_rows_on_one_set_share_its_program() -> None:
@@ -67,6 +76,6 @@ def test_rows_on_one_set_share_its_program() -> None:
     constant = torch.zeros(3, dtype=torch.int64)
     counter = Counter([Target(reach, torch.ones(3, 4, dtype=torch.bool), torch.arange(3))], (4, 1), torch.float32, constant)
     assert counter.programs is not None
-    assert len(counter.programs.starts) - 1 == 2
+    assert counter.programs.places == 2
     counts = counter.count(counter.laid(torch.tensor([[[0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]]])))
-    assert counts.tolist() == [[3, 4], [3, 4], [2, 0]]
+    assert counts.tolist() == [[3, 3, 2], [4, 4, 0]]

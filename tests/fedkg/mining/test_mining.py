@@ -168,6 +168,14 @@ def test_a_private_quantile_is_near_and_noisy(pack: fedkg.Pack) -> None:
     assert float(far.std()) > 5 * float(values.std())
 
 
+def test_whether_there_is_a_trace_at_all_is_not_told_by_a_private_value() -> None:
+    levels, noise = torch.full((500, 1), 2.0, dtype=torch.float64), torch.Generator().manual_seed(0)
+    pick = private(0.9, 0.5, (-10.0, 30.0), noise)
+    nobody = pick.choose(levels, torch.zeros(500, 1, dtype=torch.bool))
+    assert bool(((nobody >= -10) & (nobody <= 30)).all())
+    assert float(nobody.mean()) == pytest.approx(10.0, abs=2.0)  # noise alone: evenly over the span
+
+
 def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.Pack) -> None:
     x = traces(9, clients=2, samples=50)
     mined = found(pack, "t1", x, pick=private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1)))

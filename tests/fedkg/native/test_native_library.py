@@ -91,3 +91,15 @@ def test_no_home_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nowhere)
     assert says() == [54, 3]
+
+
+def test_constants_of_another_value_are_kept_apart(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def branched() -> int:
+        x, out = np.array([5], dtype=np.int64), np.zeros(1, dtype=np.int64)
+        Library((loops.branches,), single=True).branches(x.ctypes.data, 1, out.ctypes.data)
+        return int(out[0])
+
+    assert branched() == 500
+    monkeypatch.setattr(loops, "LIMIT", 5)  # the source says 3, as it may when it changes while a program runs
+    assert branched() == 10
+    assert len(list(home.iterdir())) == 2

@@ -1,0 +1,178 @@
+"""Calls like an earlier one: what does not depend on their numbers is found out once for each shape.
+
+Calls on a CPU whose features and answers are tensors and all that is given, of rules that have no conditions on what stands in them and
+compare neither rows with those before nor answers to several views. The report is that of any other call, to the bit.
+
+Letters: B rows of the batch (for windows: all their steps, one after the other), F features, H outputs, N numbers read per sample, D
+conditions.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedkg.constraints.binding.numbers import output_numbers, percent
+from fedkg.constraints.binding.plan import Condition, Plan
+from fedkg.constraints.engine.penalty import PenaltyForm
+from fedkg.constraints.engine.traces import Traces
+from fedkg.constraints.evaluated import Evaluated, worth_loops
+from fedkg.constraints.settled import Settled
+
+if TYPE_CHECKING:
+    from fedkg.constraints.module import ConstraintModule
+
+MOST = 16
+"""Shapes that a module remembers."""
+
+
+class Repeats(dict[Any, "Repeated | None"]):
+    """What a module knows of calls by shape and type; None: nothing is gained. A copy knows nothing, for there are addresses in it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Repeats, ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeated:
+    """Calls of one shape and type.
+
+    Attributes:
+        shape: of the batch: (B,), or for windows how many and of how many steps. cells: as in `Evaluated`.
+        met: bool [D, B]. traces, inactive: as in `Evaluated`.
+        features: how the features are read. answers: how the answers are; None where torch reads them (logits).
+    """
+
+    shape: tuple[int, ...]
+    cells: int
+    met: Tensor
+    traces: Traces | None
+    inactive: Mapping[str, str]
+    features: Reader
+    answers: Reader | None
+    settled: Settled
+
+    def evaluated(self, module: ConstraintModule, x: Tensor, y: Tensor, form: PenaltyForm) -> Evaluated | None:
+        """What a report is computed from; None where the numbers cannot be looked at, or have a gradient by features."""
+        graph = torch.is_grad_enabled()
+        if not worth_loops(self.cells) or not _is_near(x) or (graph and x.requires_grad) or not _is_near(y):
+            return None
+        most, rows = array("d", [0.0]), self.met.shape[1]
+        inputs = self.features.read(x, rows, most)
+        if self.answers is not None and not (graph and y.requires_grad):
+            outputs, measured = self.answers.read(y, rows, most), most[0]
+        else:
+            outputs, measured = output_numbers(module.plan, module.wires, y.reshape(1, rows, -1), {}, y.dtype), None
+        sharing = module.sharing
+        of = Evaluated(
+            pack=module.pack,
+            banks=module.banks if sharing.values else sharing.banks,
+            inputs=inputs,
+            met=self.met,
+            outputs=outputs,
+            answers=y.reshape(rows, -1),
+            shape=self.shape,
+            sample_weight=None,
+            inactive=self.inactive,
+            form=form,
+            traces=self.traces,
+            measured=measured,
+            chunk=module.chunk,
+            settled=self.settled,
+        )
+        return of.sharing(sharing.banks, sharing.values) if sharing.values else of
+
+
+class Reader:
+    """How numbers are read of samples [B, F] in one type, by `fused.reading`.
+
+    Args:
+        columns: F. ways: int64 [N, 2], scales: [N, 3], as there.
+    """
+
+    def __init__(self, columns: int, ways: list[tuple[int, int]], scales: list[tuple[float, float, float]], dtype: torch.dtype) -> None:
+        from fedkg.constraints.fused.bound import constants, loops
+
+        self._work, self._columns, self._count, self._dtype = loops(dtype).numbers_read, columns, len(ways), dtype
+        kind = torch.empty(0, dtype=dtype).numpy().dtype
+        self._ways = np.array(ways, dtype=np.int64).reshape(-1, 2)
+        self._scales = np.array(scales, dtype=np.float64).reshape(-1, 3).astype(kind)
+        self._constants = constants(dtype)
+        self._at = self._ways.ctypes.data, self._scales.ctypes.data, self._count, self._constants.ctypes.data
+
+    def read(self, x: Tensor, places: int, most: array[float]) -> Tensor:
+        """The numbers [N, B]; `most` as in the loop."""
+        into = torch.empty(self._count, places, dtype=self._dtype)
+        if self._count and places:
+            given = x.data_ptr(), 0, places, places, self._columns, *self._at, into.data_ptr(), most.buffer_info()[0]
+            self._work(*given)
+        return into
+
+
+def repeated(module: ConstraintModule, x: Tensor, y: Any, of: Evaluated) -> Repeated | None:
+    """What a call says of those like it; None where they are not `Repeated`.
+
+    Args:
+        x, y: given to a call that passed all checks. of: what came of it.
+    """
+    plan, dtype = module.plan, of.inputs.dtype
+    compared = plan.groups or len(plan.runs) > 1 or any(feature >= 0 for feature in plan.raised_features)
+    if compared or not isinstance(y, Tensor) or not (_is_near(x) and _is_near(y)) or not x.dtype == y.dtype == dtype:
+        return None
+    if not all(_is_settled(plan, condition) for condition in plan.conditions) or not worth_loops(of.cells):
+        return None
+    met, readers = of.met.clone(), (_features(plan, dtype), _answers(plan, dtype))
+    return Repeated(of.shape, of.cells, met, of.traces, of.inactive, *readers, Settled(met, of.traces, dtype))
+
+
+def kind_of(x: Tensor, y: Any) -> tuple[torch.Size, torch.Size, torch.dtype, torch.dtype] | None:
+    """By what a module knows calls; None for those that it cannot know."""
+    return (x.shape, y.shape, x.dtype, y.dtype) if type(x) is Tensor and type(y) is Tensor else None
+
+
+def _is_near(part: Tensor) -> bool:
+    """Whether numbers stand one after the other in the memory of the CPU."""
+    from fedkg.constraints.fused.batch import is_plain
+
+    return part.is_cpu and part.is_contiguous() and is_plain(part)
+
+
+def _is_settled(plan: Plan, condition: Condition) -> bool:
+    """Whether a condition holds for all samples, or none, whatever their numbers are."""
+    if condition.column < 0:
+        return condition.view < 0
+    return condition.code < 0 and plan.pack.manifest.contract.columns[condition.column].type == "category"
+
+
+def _features(plan: Plan, dtype: torch.dtype) -> Reader:
+    from fedkg.constraints.fused.reading import RAISED, ROUNDED, SCALED
+
+    ways, scales = [], []
+    categories = {feature for column, feature in plan.features.items() if plan.pack.manifest.contract.columns[column].type == "category"}
+    raised = RAISED if any(read.delta for read in plan.input_reads) else 0
+    for read in plan.input_reads:
+        feature = plan.features[read.column]
+        scaled = 0 if plan.x.std is None else SCALED | (ROUNDED if feature in categories else 0)
+        mean, std = (0.0, 1.0) if plan.x.mean is None or plan.x.std is None else (plan.x.mean[feature], plan.x.std[feature])
+        ways.append((feature, scaled | raised))
+        scales.append((std, mean, read.delta))
+    return Reader(len(plan.x.names), ways, scales, dtype)
+
+
+def _answers(plan: Plan, dtype: torch.dtype) -> Reader | None:
+    from fedkg.constraints.fused.reading import SCALED
+
+    entries = plan.y.entries
+    if any(entry.kind == "logit" for entry in entries):
+        return None
+    scales = [(entry.std * percent(plan, i), entry.mean, 0.0) for i, entry in enumerate(entries)]
+    scaled = SCALED if any(scale[:2] != (1.0, 0.0) for scale in scales) else 0
+    return Reader(
+        len(entries), [(read.entry, scaled) for read in plan.output_reads], [scales[read.entry] for read in plan.output_reads], dtype
+    )
