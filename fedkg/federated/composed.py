@@ -18,7 +18,8 @@ from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.settings import Settings
-from fedkg.federated.temporal.clusters import ClusterStart
+from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.used import used_properties
 
 
 def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
@@ -39,6 +40,9 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
             protected=not isinstance(algorithm.privacy, NoPrivacy),
             unit="none" if algorithm.budget is None else algorithm.budget.unit,
             taught=any(isinstance(term, KnownTerm) and term.reads == "client" for term in algorithm.terms),
+            evenly=isinstance(algorithm.before, ByProperty) and algorithm.before.assignment == "capacity",
+            on_samples=not (isinstance(algorithm.before, ByProperty) and algorithm.before.inferred.public),
+            pooled=any(one.pooled and one.epsilon is None for one in used_properties(algorithm)),
             half=settings.precision != "float32",
             rounded=settings.wire is not None,
             private=isinstance(start, PrivateLayers),

@@ -54,8 +54,9 @@ class Settings:
         executor: ``sequential`` (one client after the other, the reference), ``stacked`` (all sampled clients one tensor program),
             ``processes`` (stacks side by side in worker processes of one thread each), or ``auto`` (measures on the first steps and picks).
         workers: processes that train side by side; None: as many as there are processors.
-        threads: intra-operation threads while training. Threads of one operation wait for each other spinning: with one core busy
+        threads: of the tensor library within an operation, while training. They wait for each other spinning: with one core busy
             elsewhere, two were measured up to 20 times slower than one. So one is the default; small models gain little from more.
+            Compiled loops, whose threads sleep, take as many as torch has when the training begins.
         chunk: most clients in one stack; None leaves it to `memory` (and to the measurement of ``auto``).
         memory: bytes that a stack of clients may take, or the stacks of all workers together.
         client_memory: bytes that what is remembered of clients (private layers, control variates) may take; the largest of it is kept in

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from fedkg.federated.rows import ClientRows, placed, whole
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors
 from fedkg.models.model import Params
+from fedkg.parts import library_threads
 
 
 def initial_state(problem: Problem, algorithm: Algorithm, settings: Settings, params: Params | None = None) -> ServerState:
@@ -92,13 +93,13 @@ def train(
         _same_data(ranks, work)
     with nullcontext(crew) if crew is not None else Crew(settings.workers) as workers:
         if state.choice is None:
-            with intra_op_threads(settings.threads):
+            with library_threads(settings.threads):
                 state = replace(state, choice=_chosen(work, state, workers, ranks))
         choice = state.choice
         assert choice is not None
         executor = executor_of(choice, workers, ranks)
         while state.round < last:
-            with intra_op_threads(choice.threads):
+            with library_threads(choice.threads):
                 state, record = run_round(work, executor, state)
             if state.round == 1:
                 record = replace(record, notes=(f"executor: {choice.reason}", *record.notes))
@@ -137,17 +138,6 @@ def _chosen(work: Work, state: ServerState, crew: Crew, ranks: Ranks | None) -> 
     if ranks is None:
         return choose(work, state, crew)
     return ranks.first(choose(work, state, crew, ranks.size) if ranks.rank == 0 else Choice(executor="", chunk=1, threads=1))
-
-
-@contextmanager
-def intra_op_threads(count: int) -> Iterator[None]:
-    """So many threads within an operation inside the block, and as many as before after it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _checked(state: ServerState, fresh: ServerState) -> ServerState:

@@ -85,6 +85,8 @@ class Plain:
 
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
         """See `Cell.trace`."""
+        if compiled(drive):
+            return _traced(drive, weight, bias)
         turned, states = weight.transpose(1, 2), _buffer(drive, weight)
         drive += bias[:, None, None]
         for step in range(drive.shape[1]):
@@ -93,6 +95,8 @@ class Plain:
 
     def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """See `Cell.back`."""
+        if compiled(slope):
+            return _retraced(trail, slope, weight)
         out = torch.addcmul(torch.ones_like(trail.gates), trail.gates, trail.gates, value=-1)
         carried: Tensor | None = None
         for step in reversed(range(out.shape[1])):
@@ -121,6 +125,8 @@ class Gated:
 
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
         """See `Cell.trace`; more is ``U_n h + b_n``."""
+        if compiled(drive):
+            return _traced(drive, weight, bias)
         turned, added, width = weight.transpose(1, 2), bias.unsqueeze(1), weight.shape[2]
         states, inner = _buffer(drive, weight), drive.new_empty(*drive.shape[:3], width)
         for step in range(drive.shape[1]):
@@ -134,6 +140,8 @@ class Gated:
 
     def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """See `Cell.back`."""
+        if compiled(slope):
+            return _retraced(trail, slope, weight)
         width, (inner,) = weight.shape[2], trail.more
         reset, keep, new = trail.gates.chunk(3, -1)
         # Per state: the derivative by the pre-activation of n, then what r and z make of it.
@@ -176,10 +184,7 @@ class LongShort:
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
         """See `Cell.trace`; more is c from before the first step to after the last, and tanh(c) after each."""
         if compiled(drive):
-            from fedkg.models.lstm_kernels import run
-
-            states, memories, shown, gates = run(drive, weight, bias)
-            return Trail(states, gates, (memories, shown))
+            return _traced(drive, weight, bias)
         turned, width = weight.transpose(1, 2), weight.shape[2]
         states, memories = _buffer(drive, weight), _buffer(drive, weight)
         shown = drive.new_empty(*drive.shape[:3], width)
@@ -196,12 +201,9 @@ class LongShort:
 
     def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """See `Cell.back`."""
-        width, (memories, shown) = weight.shape[2], trail.more
         if compiled(slope):
-            from fedkg.models.lstm_kernels import back
-
-            derivative = back(trail.gates, slope, weight, memories, shown)
-            return derivative, derivative
+            return _retraced(trail, slope, weight)
+        width, (memories, shown) = weight.shape[2], trail.more
         take, keep, new, show = trail.gates.chunk(4, -1)
         through = torch.addcmul(torch.ones_like(shown), shown, shown, value=-1).mul_(show)
         out = torch.addcmul(trail.gates, trail.gates, trail.gates, value=-1)
@@ -219,6 +221,20 @@ class LongShort:
             inner.mul_(keep[:, step])
             carried = torch.bmm(out[:, step], weight)
         return out, out
+
+
+def _traced(drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
+    """`Cell.trace` as a compiled loop; gates stand within a step gate by gate."""
+    from fedkg.models.loops.runs import forth
+
+    return Trail(*forth(drive, weight, bias))
+
+
+def _retraced(trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """`Cell.back` as a compiled loop."""
+    from fedkg.models.loops.runs import back
+
+    return back(trail.gates, slope, weight, trail.states, trail.more)
 
 
 def _buffer(drive: Tensor, weight: Tensor) -> Tensor:

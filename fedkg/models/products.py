@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fedkg.models.layers import dense
+
 
 def compiled(value: Tensor) -> bool:
     """Whether there are compiled loops for values like this one."""
@@ -20,6 +22,15 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """The sums over r of ``left[c, r, o] right[c, r, i]``, [C, O, I], and of ``left[c, r, o]``, [C, O], of [C, R, O] and [C, R, I]."""
     if not compiled(left):
         return torch.bmm(left.transpose(1, 2), right), left.sum(1)
-    from fedkg.models.product_kernels import outer_sums as loop
+    from fedkg.models.loops.runs import outer_sums as loop
 
     return loop(left, right)
+
+
+def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
+    """``x weight^T + bias``, [C, R, O], of weight [C, O, I], bias [C, O], x [C, R, I]; without a derivative."""
+    if not compiled(x):
+        return dense(weight, bias, x)
+    from fedkg.models.loops.runs import affine as loop
+
+    return loop(weight, bias, x)

@@ -10,7 +10,7 @@ width of what a layer reads, G gates of a cell (1, 3, 4), P steps of the forecas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +23,7 @@ from fedkg.models.cells import CELLS, Trail
 from fedkg.models.layers import INIT, dense, for_each, spread, start_affine
 from fedkg.models.model import Apart, Gradient, Params
 from fedkg.models.noise import Noise, fold, root
-from fedkg.models.products import outer_sums
+from fedkg.models.products import affine, outer_sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +100,7 @@ class Recurrent:
         """See `Model.apply`; x [C, B, T, F] or [B, T, F]. Differentiable by autograd."""
         value = self._steps(for_each(x, params["head.bias"].shape[0], 2))
         for layer in range(self.layers):
-            drive, weight, bias = self._driven(params, layer, value.flatten(1, 2), value.shape[1])
+            drive, weight, bias = self._driven(dense, params, layer, value.flatten(1, 2), value.shape[1])
             value = CELLS[self.cell].run(drive, weight, bias)
         return self._answer(params, value.flatten(1, 2) if self.window else value[:, -1])
 
@@ -110,7 +110,7 @@ class Recurrent:
         inputs, trails = [], []
         for layer in range(self.layers):
             inputs.append(value.flatten(1, 2))
-            trails.append(CELLS[self.cell].trace(*self._driven(params, layer, inputs[-1], value.shape[1])))
+            trails.append(CELLS[self.cell].trace(*self._driven(affine, params, layer, inputs[-1], value.shape[1])))
             value = trails[-1].states[:, 1:]
         read = value.flatten(1, 2) if self.window else value[:, -1]
         return self._answer(params, read), _Saved(inputs, trails, read)
@@ -149,10 +149,12 @@ class Recurrent:
             if layer:
                 states = torch.bmm(by_input.flatten(1, 2), params[f"cells.{layer}.weight_ih"]).view(clients, -1, batch, self.hidden)
 
-    def _driven(self, params: Mapping[str, Tensor], layer: int, flat: Tensor, steps: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _driven(
+        self, product: Callable[[Tensor, Tensor, Tensor], Tensor], params: Mapping[str, Tensor], layer: int, flat: Tensor, steps: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """What the inputs [C, N * B, I] add to a layer's gates, [C, N, B, G W], and the weight and bias of what the state adds."""
         weight_ih, weight_hh, bias_ih, bias_hh = (params[f"cells.{layer}.{name}"] for name in _NAMES)
-        drive = dense(weight_ih, bias_ih, flat)
+        drive = product(weight_ih, bias_ih, flat)
         return drive.view(drive.shape[0], steps, -1, drive.shape[2]), weight_hh, bias_hh
 
     def _answer(self, params: Mapping[str, Tensor], read: Tensor) -> Tensor:

@@ -38,7 +38,9 @@ PRECISION = 1e-4
 def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") -> float:
     """The epsilon at which all entries together are (epsilon, delta)-differentially private; infinite where there is no noise.
 
-    Releases of known guarantee are added to it, and their delta is taken from the rest's (basic composition).
+    Under ``rdp`` and ``prv``, releases that are known to be epsilon-differentially private are composed with the Gaussian ones by their
+    Rényi divergence (`_pure`); those with a delta, and all under ``paper``, are added (basic composition), and their delta is taken from
+    the rest's. The less of both is told: both hold.
 
     Raises:
         JobError: an unknown accountant, a delta outside of 0 .. 1. MissingExtra: Opacus is not installed.
@@ -49,13 +51,15 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
         raise JobError("delta is a probability", expected="0 < delta < 1", received=str(delta))
     known = [entry for entry in entries if isinstance(entry, Spent)]
     noised = tuple(entry for entry in entries if isinstance(entry, Gaussian) and entry.releases)
-    left = delta - math.fsum(entry.delta for entry in known)
-    if left <= 0:
+    left = delta - math.fsum(entry.releases * entry.delta for entry in known)
+    if left <= 0 or any(entry.noise == 0 for entry in noised):
         return math.inf
-    added = math.fsum(entry.epsilon for entry in known)
-    if any(entry.noise == 0 for entry in noised):
-        return math.inf
-    return added + (_COMPOSED[accountant](noised, left) if noised else 0.0)
+    pure = tuple(entry for entry in known if not entry.delta)
+    added = math.fsum(entry.releases * entry.epsilon for entry in known)
+    apart = added + (_COMPOSED[accountant](noised, left) if noised else 0.0)
+    if accountant == "paper" or not pure:
+        return apart
+    return min(apart, math.fsum(entry.releases * entry.epsilon for entry in known if entry.delta) + _rdp(noised, left, pure))
 
 
 def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Entry]], accountant: str = "rdp") -> float:
@@ -65,7 +69,7 @@ def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Ent
         cost: the entries of a ledger that is trained with so much noise.
 
     Raises:
-        JobError: when other entries alone cost as much, or no noise below a million is enough.
+        JobError: when no noise below a million is enough: other entries cost as much, or the accountant can show no less.
     """
     if not epsilon > 0:
         raise JobError("epsilon must be above 0", received=str(epsilon))
@@ -73,7 +77,7 @@ def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Ent
     while epsilon_of(cost(high), delta, accountant) > epsilon:
         low, high = high, 2 * high
         if high > 1e6:
-            raise JobError(f"no noise keeps what is planned within epsilon {epsilon:g}", help="fewer rounds, or a larger epsilon or delta")
+            raise _never_so_little(epsilon, delta, [entry for entry in cost(low) if isinstance(entry, Spent)], accountant, cost(low))
     while high - low > PRECISION * high:
         middle = (low + high) / 2
         if epsilon_of(cost(middle), delta, accountant) > epsilon:
@@ -81,6 +85,22 @@ def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Ent
         else:
             high = middle
     return high
+
+
+def _never_so_little(epsilon: float, delta: float, others: Sequence[Entry], accountant: str, planned: Sequence[Entry]) -> JobError:
+    """What to tell where no noise is enough: what is spent already, or how little the accountant can show at all."""
+    least, before = epsilon_of(planned, delta, accountant), epsilon_of(others, delta, accountant) if others else 0.0
+    if before >= epsilon:
+        return JobError(
+            f"no noise keeps what is planned within epsilon {epsilon:g}: other releases of the same unit have spent as much",
+            received=f"epsilon {before:.3g} for {', '.join(dict.fromkeys(entry.what for entry in others))}",
+            help="a larger epsilon, or less for the others",
+        )
+    return JobError(
+        f"epsilon {epsilon:g} is less than the accountant `{accountant}` can show at delta {delta:g}, whatever the noise",
+        received=f"{least:.3g} with a noise of a million",
+        help="a larger epsilon or delta" + ("; `prv` is closer" if accountant == "rdp" else ""),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -96,8 +116,26 @@ def _renyi(noise: float, rate: float) -> NDArray[np.float64]:
     return found
 
 
-def _rdp(entries: tuple[Gaussian, ...], delta: float) -> float:
-    total = np.sum([entry.releases * _renyi(entry.noise, entry.rate) for entry in entries], axis=0)
+@lru_cache(maxsize=4096)
+def _pure(epsilon: float) -> NDArray[np.float64]:
+    """What one epsilon-differentially private release costs at most at each of `ORDERS`.
+
+    The worst is randomised response: ``ln((sinh(a e) - sinh((a - 1) e)) / sinh e) / (a - 1)`` at order a (Bun and Steinke 2016, lemma B.1),
+    which is ``(ln cosh((a - 1/2) e) - ln cosh(e / 2)) / (a - 1)``.
+    """
+    orders = np.asarray(ORDERS)
+
+    def log_cosh(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(x + np.log1p(np.exp(-2 * x)) - math.log(2.0))
+
+    found = (log_cosh((orders - 0.5) * epsilon) - log_cosh(np.full_like(orders, epsilon / 2))) / (orders - 1)
+    found.setflags(write=False)
+    return np.asarray(found)
+
+
+def _rdp(entries: tuple[Gaussian, ...], delta: float, pure: tuple[Spent, ...] = ()) -> float:
+    each = [entry.releases * _renyi(entry.noise, entry.rate) for entry in entries]
+    total = np.sum([*each, *(entry.releases * _pure(entry.epsilon) for entry in pure)], axis=0)
     try:
         from opacus.accountants.analysis.rdp import get_privacy_spent
     except ModuleNotFoundError as error:

@@ -38,16 +38,17 @@ class Spent:
     """A release whose own guarantee is known: parameters mined by `fedkg.mining.private`, statistics found elsewhere.
 
     Attributes:
-        what: was released, in words. epsilon, delta: of its guarantee.
+        what: was released, in words. epsilon, delta: of the guarantee of each release. releases: how many.
     """
 
     what: str
     epsilon: float
     delta: float = 0.0
+    releases: int = 1
 
     def __post_init__(self) -> None:
-        if not (self.epsilon >= 0 and math.isfinite(self.epsilon) and 0 <= self.delta < 1):
-            raise JobError("no guarantee", expected="epsilon >= 0 and 0 <= delta < 1", received=str(self))
+        if not (self.epsilon >= 0 and math.isfinite(self.epsilon) and 0 <= self.delta < 1 and self.releases >= 0):
+            raise JobError("no guarantee", expected="epsilon >= 0, 0 <= delta < 1 and releases >= 0", received=str(self))
 
 
 Entry = Gaussian | Spent
@@ -102,7 +103,7 @@ def _told(entry: Entry) -> dict[str, Any]:
         case Gaussian():
             return {"kind": "gaussian", "what": entry.what, "noise": entry.noise, "rate": entry.rate, "releases": entry.releases}
         case Spent():
-            return {"kind": "spent", "what": entry.what, "epsilon": entry.epsilon, "delta": entry.delta}
+            return {"kind": "spent", "what": entry.what, "epsilon": entry.epsilon, "delta": entry.delta, "releases": entry.releases}
 
 
 def _entry(told: dict[str, Any]) -> Entry:

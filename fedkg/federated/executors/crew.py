@@ -11,7 +11,9 @@ import pickle
 import shutil
 import signal
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -38,6 +40,19 @@ GRACE = 5
 def cores() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C goes to all processes of a terminal: one that is begun in here does not hear it, from its first moment on (`worker.serve`)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -196,7 +211,8 @@ class Crew:
                 mine, its = context.Pipe()
                 process = context.Process(target=serve, args=(its, folder), name=f"worker {number} of {self.size}", daemon=True)
                 self._workers.append(_Worker(process=process, connection=mine))
-                process.start()
+                with _deaf():
+                    process.start()
                 its.close()
             for worker in self._workers:
                 try:

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.client.batches import Batches, by_chance, plan
+from fedkg.federated.client.known import descended, known, side_by_side
 from fedkg.federated.client.pace import batch_for, rate_for, steps_for
 from fedkg.federated.executors.interface import Updates, Work
-from fedkg.federated.joints import Setting, StartPoint, Step
+from fedkg.federated.joints import Setting, Step
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
 from fedkg.models.footprint import footprint
@@ -98,7 +99,8 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         rate=rate_for(work, number, clients),
         start=start,
     )
-    variables = {name: value.clone(memory_format=torch.contiguous_format) for name, value in start.variables.items()}
+    parts = known(work)
+    flat, variables = (None, _copies(start.variables)) if parts is None else side_by_side(start.variables)
     carry = algorithm.local.begin(setting, variables)
     keys = client_keys(settings.seed, number, ORDER, clients)
     passes, padding = settings.local_steps is None, pool.x.shape[0] - 1
@@ -108,17 +110,10 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     else:
         batches = plan(keys, sizes, pool.offsets[clients], steps, batch, passes=passes, padding=padding)
     noise_keys = client_keys(settings.seed, number, DROPOUT, clients)
-    total = torch.zeros(len(clients), dtype=pool.x.dtype, device=pool.x.device)
-    for block in batches.blocks(GATHERED // (batches.index.shape[2] * pool.x[0].numel())):
-        active = batches.active[block.start]
-        mine, kept = _first(variables, active), _first(carry, active)
-        rate = setting.rate[:active] if isinstance(setting.rate, Tensor) else setting.rate
-        values = []
-        for step in _steps(work, number, batches, block, mine, noise_keys, clients, start):
-            value, gradient = algorithm.differentiation(step, algorithm.terms)
-            algorithm.local.advance(mine, gradient, kept, rate)
-            values.append(value)
-        total[:active] += torch.stack(values).sum(0)
+    if parts is not None and flat is not None:
+        total = descended(parts, work, setting, flat, carry, batches, noise_keys)
+    else:
+        total = _stepped(work, setting, variables, carry, batches, noise_keys)
     outcome = algorithm.start.part(setting, algorithm.local.finish(setting, variables, carry))
     return Updates(
         clients=clients,
@@ -131,9 +126,28 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     )
 
 
-def _steps(
-    work: Work, number: int, batches: Batches, block: range, variables: Params, noise_keys: Tensor, clients: Tensor, start: StartPoint
-) -> Iterator[Step]:
+def _copies(stack: Params) -> Params:
+    return {name: value.clone(memory_format=torch.contiguous_format) for name, value in stack.items()}
+
+
+def _stepped(work: Work, setting: Setting, variables: Params, carry: Params, batches: Batches, noise_keys: Tensor) -> Tensor:
+    """The sum over the steps of each client's objective, [C]; `variables` and `carry` are written over with where the steps lead."""
+    algorithm, pool, clients = work.algorithm, work.pool, setting.clients
+    total = torch.zeros(len(clients), dtype=pool.x.dtype, device=pool.x.device)
+    for block in batches.blocks(GATHERED // (batches.index.shape[2] * pool.x[0].numel())):
+        active = batches.active[block.start]
+        mine, kept = _first(variables, active), _first(carry, active)
+        rate = setting.rate[:active] if isinstance(setting.rate, Tensor) else setting.rate
+        values = []
+        for step in _steps(work, setting, batches, block, mine, noise_keys):
+            value, gradient = algorithm.differentiation(step, algorithm.terms)
+            algorithm.local.advance(mine, gradient, kept, rate)
+            values.append(value)
+        total[:active] += torch.stack(values).sum(0)
+    return total
+
+
+def _steps(work: Work, setting: Setting, batches: Batches, block: range, variables: Params, noise_keys: Tensor) -> Iterator[Step]:
     """The steps of a block one by one; their rows are gathered together."""
     model, pool, active = work.problem.model, work.pool, batches.active[block.start]
     index = batches.index[block.start : block.stop, :active].contiguous()
@@ -142,7 +156,7 @@ def _steps(
     y = pool.y.index_select(0, flat).view(*index.shape, *pool.y.shape[1:]).unbind(0)
     keys = {name: codes[index] for name, codes in pool.keys.items()} if work.algorithm.terms else {}
     shares = _shares(batches, block, active, pool.x.dtype)
-    noise_keys, clients, begun = noise_keys[:active], clients[:active], _first(start.pull, active)
+    noise_keys, clients, begun = noise_keys[:active], setting.clients[:active], _first(setting.start.pull, active)
     closed = model if isinstance(model, Differentiated) else None
     for place, count in enumerate(block):
         yield Step(
@@ -155,7 +169,7 @@ def _steps(
             noise=Noise(noise_keys, count),
             clients=clients,
             start=begun,
-            round=number,
+            round=setting.state.round + 1,
             keys={name: codes[place] for name, codes in keys.items()},
             closed=closed,
             expected=None if batches.expected is None else batches.expected[:active],

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from fedkg.errors import KnowledgeError
-from fedkg.federated.model.answers import Informed
+from fedkg.federated.model.answers import CERTAIN, Informed
 from fedkg.models.model import Model, Params, Parted
 from fedkg.models.noise import Noise
 
@@ -113,3 +114,78 @@ class Bounded:
         believed = (predicted.abs() < UNKNOWN) & (~sound | ((predicted >= low) & (predicted <= high)))
         drawn = (1 - self.trust) * kept + self.trust * torch.where(believed, predicted, 0.0)
         return torch.where(believed, drawn, kept).view(answer.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundedChance:
+    """A model of one probability (its answer is the logit) that lies in the interval that is known of it, and follows what is predicted.
+
+    ``(1 - trust) clamp(p, low, high) + trust g``, worked out in logits, so that it holds at 0 and 1. Of knowledge that contradicts itself
+    nothing is used, as in `Bounded`. A probability that is certain has the logit `CERTAIN`; outside of its interval it has no gradient.
+
+    Args:
+        model: of the first `width` features. width: F; after the features come lowest, highest and predicted probability, or `UNKNOWN`.
+        windows: whether samples are windows, of which the last step tells. trust: in 0 .. 1.
+
+    Raises:
+        KnowledgeError: a trust outside of 0 .. 1.
+    """
+
+    model: Model
+    width: int
+    windows: bool = False
+    trust: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.trust <= 1:
+            raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(self.trust))
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: those of the model inside."""
+        return Narrow(model=self.model, width=self.width).parts
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`; x [C, B, F + 3] or [C, B, T, F + 3], or without C, shared. Answers [C, B, 1]."""
+        answer = self.model.apply(params, x[..., : self.width], noise)
+        said = (x[..., -1, self.width :] if self.windows else x[..., self.width :]).expand(*answer.shape[:2], 3)
+        low, high, predicted = (value.unsqueeze(-1) for value in said.unbind(-1))
+        sound = (low <= high) & (high >= 0) & (low <= 1)
+        ends = [torch.logit(end.clamp(0.0, 1.0)).clamp(-CERTAIN, CERTAIN) for end in (low, high)]
+        kept = torch.where(sound, torch.minimum(torch.maximum(answer, ends[0]), ends[1]), answer)
+        if not self.trust:
+            return kept
+        believed = (predicted >= 0) & (predicted <= 1) & (~sound | ((predicted >= low) & (predicted <= high)))
+        share, chance = kept.new_tensor(self.trust), torch.where(believed, predicted, 0.5)
+        yes = torch.logaddexp(torch.log1p(-share) + functional.logsigmoid(kept), share.log() + chance.log())
+        no = torch.logaddexp(torch.log1p(-share) + functional.logsigmoid(-kept), share.log() + torch.log1p(-chance))
+        return torch.where(believed, (yes - no).clamp(-CERTAIN, CERTAIN), kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Laid:
+    """A model of windows (or images) that takes them laid out as rows, one step after the other: for rules that read rows.
+
+    Args:
+        model: of samples [T, F] (or any shape). shape: of one sample.
+    """
+
+    model: Model
+    shape: tuple[int, ...]
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: those of the model inside."""
+        return self.model.parts if isinstance(self.model, Parted) else {"body": ("",), "head": ()}
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`."""
+        return self.model.apply(params, x.reshape(*x.shape[:-1], *self.shape), noise)

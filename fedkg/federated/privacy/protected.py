@@ -23,7 +23,7 @@ from fedkg.federated.server.aggregate import Sums, WeightedMean
 from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.settings import Settings
-from fedkg.federated.temporal.teacher_loss import TeacherLoss
+from fedkg.federated.temporal.used import used_properties
 from fedkg.models.model import Params
 from fedkg.privacy import AccountantName, Spent
 
@@ -104,10 +104,13 @@ def protected(algorithm: Algorithm, protection: Protection, samples: Sequence[in
 
 
 def _known(algorithm: Algorithm, protection: Protection) -> tuple[Spent, ...]:
-    """What was released before, with the properties that teachers hold clients to. Raises JobError for terms that couple samples."""
+    """What was released before, with the properties that teach and cluster clients. Raises JobError for terms that couple samples."""
     parted(algorithm.terms)
-    costs = [term.properties.epsilon for term in algorithm.terms if isinstance(term, TeacherLoss)]
-    mined = tuple(Spent(what="mined properties", epsilon=cost) for cost in costs if cost is not None)
+    mined = tuple(
+        Spent(what="mined properties", epsilon=one.epsilon / one.parameters, releases=one.parameters)
+        for one in used_properties(algorithm)
+        if one.epsilon is not None
+    )
     return (*protection.spent, *mined)
 
 

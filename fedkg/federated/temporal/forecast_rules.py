@@ -7,6 +7,7 @@ M constraints that touch an output.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -110,6 +111,11 @@ class ForecastPenalty:
     def __post_init__(self) -> None:
         if not self.weight >= 0:
             raise JobError("the weight of the constraint penalty must not be negative", received=str(self.weight))
+
+    @property
+    def reads(self) -> Literal["samples"]:
+        """See `KnownTerm.reads`: a forecast is a trace of its own."""
+        return "samples"
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""

@@ -70,7 +70,6 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     """
     properties = inferred.own
     everybody = torch.arange(len(test.names), device=work.pool.x.device)
-    own = work.algorithm.deployed(work, state, everybody)
     if CLUSTER in state.clients:
         groups = cluster_of(work, state, everybody, inferred)
     else:  # another algorithm: its clients choose a model, or there is one
@@ -78,7 +77,8 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
     found: dict[str, list[tuple[float, float, float]]] = {"client": [], "cluster": [], "teacher": [], "truth": []}
     for place, (x, truth) in enumerate(zip(test.x, traces_of(test, properties.steps, len(properties.layout.names)), strict=True)):
         client = torch.full((len(x),), place, dtype=torch.int64, device=x.device)
-        mine = _forecast(work, {name: value[place] for name, value in own.items()}, x, properties)
+        own = work.algorithm.deployed(work, state, everybody[place : place + 1])  # one by one: of many clients not all at once
+        mine = _forecast(work, {name: value[0] for name, value in own.items()}, x, properties)
         theirs = _forecast(work, {name: value[groups[place]] for name, value in state.models.items()}, x, properties)
         source = properties.source(mine)
         corrected = properties.nearest(source, client)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
-from fedkg.errors import KnowledgeError, LayoutError
+from fedkg.errors import KnowledgeError, LayoutError, SetError
 from fedkg.federated.temporal.conjunction import conjunction
 from fedkg.mining import Pick, least, mine, satisfied
 from fedkg.mining.data import places
@@ -44,7 +44,7 @@ class Properties:
         pack, inferences: what was mined. values: float64 [C, P] of each inference; NaN where not determined.
         layout: of the channels. Traces come scaled as it says; they are judged and moved in source units.
         steps: T.
-        epsilon: what each trace has spent of its privacy for the values; None: they were found without.
+        epsilon: what each trace has spent of its privacy for all values together; None: they were found without.
     """
 
     pack: Pack
@@ -72,6 +72,16 @@ class Properties:
     def clients(self) -> int:
         """C."""
         return int(self.values[0].shape[0])
+
+    @property
+    def parameters(self) -> int:
+        """P of all inferences together."""
+        return sum(len(one.parameters) for one in self.inferences)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether one of them was found in the traces of all clients together."""
+        return any(one.per == "run" for one in self.inferences)
 
     @property
     def determined(self) -> Tensor:
@@ -140,7 +150,8 @@ def mined(
 
     Args:
         pack: with `infer` statements. layout: of the V channels. inferences: which to find; None: all ``per client`` and ``per run``.
-        pick: how the levels of traces become that of a client: the least, a quantile, a private one.
+        pick: how the levels of traces become that of a client: the least, a quantile, a private one. Private values are noise where traces
+            are few: an inference whose values no trace satisfies is no part of the client's formula then.
 
     Raises:
         KnowledgeError: the pack infers nothing for clients. LayoutError: the traces do not fit the layout.
@@ -161,8 +172,36 @@ def mined(
             values.append(pooled.expand(len(traces), -1))
         else:
             values.append(mine(pack, inference, together, layout=layout, inside=inside, pick=pick).values)
+    steps = int(traces[0].shape[1])
+    if pick.noisy:
+        values = _sound(pack, chosen, values, layout, steps)
     spent = pick.epsilon * sum(len(one.parameters) for one in chosen) if pick.noisy else None
-    return Properties(pack=pack, inferences=chosen, values=tuple(values), layout=layout, steps=int(traces[0].shape[1]), epsilon=spent)
+    return Properties(pack=pack, inferences=chosen, values=tuple(values), layout=layout, steps=steps, epsilon=spent)
+
+
+def _sound(pack: Pack, inferences: Sequence[Inference], values: Sequence[Tensor], layout: InputLayout, steps: int) -> list[Tensor]:
+    """Values [C, P] of each inference without those that no trace satisfies; told by the values alone, so that it costs no privacy."""
+    each = [
+        torch.where(_satisfiable(pack, [one], [own], layout, steps).unsqueeze(1), own, torch.nan)
+        for one, own in zip(inferences, values, strict=True)
+    ]
+    together = _satisfiable(pack, inferences, each, layout, steps).unsqueeze(1)
+    return [torch.where(together, own, torch.nan) for own in each]
+
+
+def _satisfiable(pack: Pack, inferences: Sequence[Inference], values: Sequence[Tensor], layout: InputLayout, steps: int) -> Tensor:
+    """bool [C], whether some trace satisfies each client's formula: the one nearest to nothing but zeros."""
+    count, device = len(values[0]), values[0].device
+    try:
+        own = Properties(pack=pack, inferences=tuple(inferences), values=tuple(values), layout=layout, steps=steps)
+        clients = torch.arange(count, device=device)
+        zeros = torch.zeros((count, steps, len(layout.names)), dtype=torch.float64, device=device)
+        return own.satisfied(own.nearest(zeros, clients), clients)
+    except SetError:
+        if count == 1:
+            return torch.zeros(1, dtype=torch.bool, device=device)
+    alone = [_satisfiable(pack, inferences, [one[place : place + 1] for one in values], layout, steps) for place in range(count)]
+    return torch.cat(alone)
 
 
 def as_traces(flat: Tensor, steps: int, channels: int) -> Tensor:

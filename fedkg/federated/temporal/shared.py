@@ -9,14 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import JobError
 from fedkg.federated.problem import Clients
 from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.federated.temporal.properties import Properties, as_traces, mined
-from fedkg.mining import Pick, least
+from fedkg.mining import Pick, least, private
+from fedkg.models.noise import root
 from fedkg.pack import Pack
+
+MINED = 0x6D696E6564
+"""In the key of the noise on mined values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,12 +31,14 @@ class Inferred:
     Attributes:
         own: phi_i, of each client's training targets. shared: D_i^s, the samples that each client shares. sample: phi_i^s, of those alone.
         pick: how levels become a client's value, as in `mined`.
+        public: whether the samples in `shared` are nobody's: rows of the server, by which it judges its models for each client.
     """
 
     own: Properties
     shared: Clients
     sample: Properties
     pick: Pick = least
+    public: bool = False
 
 
 def inferred(
@@ -57,6 +64,38 @@ def inferred(
         sample=mined(pack, traces_of(shared, steps, len(layout.names)), layout, pick=pick),
         pick=pick,
     )
+
+
+def inferred_privately(
+    pack: Pack,
+    clients: Clients,
+    layout: InputLayout,
+    *,
+    steps: int,
+    x: Tensor,
+    y: Tensor,
+    epsilon: float,
+    share: float = 0.9,
+    seed: int = 0,
+) -> Inferred:
+    """The same under differential privacy of samples: no client shares one, and its property is mined by private quantiles.
+
+    What the server then knows of a client, and clusters it by, is made of that property and of rows of its own: clusters cost nothing more.
+    Args:
+        pack, clients, layout, steps: as of `inferred`; each parameter needs a declared span, in which it is looked for.
+        x, y: samples [S, ...] of the server, on which each cluster's model is asked how well it keeps a client's property.
+        epsilon: what all values together cost a sample of a client; parameters share it evenly. share: of the traces that should satisfy
+            each end of a property. seed: of the noise.
+
+    Raises:
+        KnowledgeError: a parameter that cannot be found privately (no span, a bound of a window, a trigger); numbers out of range.
+    """
+    counted = sum(len(one.parameters) for one in pack.manifest.inferences if one.per != "cluster")
+    stream = torch.Generator().manual_seed(int(root(seed, MINED)) & 0x7FFF_FFFF_FFFF_FFFF)
+    pick = private(share, epsilon / max(counted, 1), None, stream)
+    own = mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick)
+    count = len(clients.names)
+    return Inferred(own=own, shared=Clients(names=clients.names, x=(x,) * count, y=(y,) * count), sample=own, pick=pick, public=True)
 
 
 def sampled(clients: Clients, share: float, seed: int) -> Clients:

@@ -119,7 +119,11 @@ def test_prv_needs_less_noise_than_rdp() -> None:
 def test_known_releases_are_added() -> None:
     alone = epsilon_of(training(2.0, 0.1, 50), 1e-5)
     both = epsilon_of((*training(2.0, 0.1, 50), Spent(what="mined", epsilon=0.25)), 1e-5)
-    assert both == pytest.approx(alone + 0.25)
+    assert alone < both < alone + 0.25  # composed with the others, and no dearer than added to them
+    partly = epsilon_of((*training(2.0, 0.1, 50), Spent(what="mined", epsilon=0.25, delta=5e-6)), 1e-5)
+    assert partly == pytest.approx(epsilon_of(training(2.0, 0.1, 50), 5e-6) + 0.25)
+    classical = epsilon_of((*training(900.0, 1.0, 2), Spent(what="mined", epsilon=0.25, releases=2)), 1e-5, "paper")
+    assert classical == pytest.approx(epsilon_of(training(900.0, 1.0, 2), 1e-5, "paper") + 0.5)
     assert epsilon_of((Spent(what="mined", epsilon=0.25),), 1e-5) == 0.25
     assert epsilon_of((*training(2.0, 0.1, 50), Spent(what="other", epsilon=0.0, delta=5e-6)), 1e-5) == pytest.approx(
         epsilon_of(training(2.0, 0.1, 50), 5e-6)

@@ -1,0 +1,189 @@
+"""Local training all of whose parts are of known forms, done as one compiled loop.
+
+It is what the steps of an executor come to, up to rounding, for a perceptron or a convolutional network under one of the losses of this
+package, plain descent with or without control variates, and no terms but proximal ones. Whether it is taken depends on the work alone, not
+on who is stacked with whom, so that a client gets the same bits in every stack. All that the neutral settings of an algorithm leave has the
+same form: these stay FedAvg to the bit.
+
+Letters: C clients of a stack, S most steps of any of them, B widest batch, P parameters of a model, O outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import JobError
+from fedkg.federated.client.batches import Batches
+from fedkg.federated.client.gradient import MeanGradient
+from fedkg.federated.client.losses import BinaryCrossEntropy, CrossEntropy, KnownSquaredError, Loss, SquaredError
+from fedkg.federated.client.optimisers import SGD
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.variates import ControlVariates, ProxSkip
+from fedkg.federated.executors.interface import Work
+from fedkg.federated.joints import Setting
+from fedkg.models.convnet import ConvNet
+from fedkg.models.loops import judged
+from fedkg.models.loops.descent import descend, room_for
+from fedkg.models.loops.told import told_of
+from fedkg.models.loops.words import VECTOR
+from fedkg.models.mlp import MLP
+from fedkg.models.model import Params
+from fedkg.models.products import compiled
+from fedkg.parts import in_parts
+
+if TYPE_CHECKING:
+    from fedkg.native.library import Library
+
+LOSSES = {CrossEntropy: judged.CLASSES, BinaryCrossEntropy: judged.BINARY, SquaredError: judged.SQUARED, KnownSquaredError: judged.KNOWN}
+"""Losses that the loop knows."""
+
+LEAST = 1 << 18
+"""Multiplications that are worth a thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Known:
+    """Parts that the compiled loop knows."""
+
+    model: MLP | ConvNet
+    loss: CrossEntropy | BinaryCrossEntropy | SquaredError | KnownSquaredError
+    local: SGD | ControlVariates | ProxSkip
+    proximal: tuple[Proximal, ...]
+
+
+def known(work: Work) -> Known | None:
+    """The parts of the work where the compiled loop knows them all, and their data are such as it may read unchecked; else None."""
+    algorithm, problem, pool = work.algorithm, work.problem, work.pool
+    model, loss, local = problem.model, problem.loss, algorithm.local
+    if (
+        not isinstance(model, MLP | ConvNet)
+        or type(model) not in (MLP, ConvNet)  # one derived from them may answer otherwise
+        or type(algorithm.differentiation) is not MeanGradient
+        or not isinstance(local, SGD | ControlVariates | ProxSkip)
+    ):
+        return None
+    if (isinstance(local, SGD) and local.momentum) or work.settings.precision != "float32" or not compiled(pool.x):
+        return None
+    proximal = tuple(term for term in algorithm.terms if type(term) is Proximal)
+    fits = pool.x.shape[1:] == model.image if isinstance(model, ConvNet) else pool.x[0].numel() == model.widths[0]
+    if len(proximal) < len(algorithm.terms) or not fits or not _fits(loss, pool.y, pool.x, model.widths[-1]):
+        return None
+    assert isinstance(loss, CrossEntropy | BinaryCrossEntropy | SquaredError | KnownSquaredError)
+    return Known(model=model, loss=loss, local=local, proximal=proximal)
+
+
+def _fits(loss: Loss, y: Tensor, x: Tensor, outputs: int) -> bool:
+    """Whether targets are what the loss reads: classes that are there, or as many numbers of the samples' type as there are outputs."""
+    match loss:
+        case CrossEntropy():
+            return y.dtype == torch.int64 and y.dim() == 1
+        case BinaryCrossEntropy():
+            return y.dtype == x.dtype and y.dim() == 1 and outputs == 1
+        case SquaredError() | KnownSquaredError():
+            return y.dtype == x.dtype and y[0].numel() == outputs
+        case _:
+            return False
+
+
+def side_by_side(params: Params) -> tuple[Tensor, Params]:
+    """A copy of parameters, each [C, ...], as one tensor [C, P], and as views of it."""
+    flat = torch.cat([value.flatten(1) for value in params.values()], 1)
+    views, first = {}, 0
+    for name, value in params.items():
+        views[name] = flat[:, first : first + value[0].numel()].view(value.shape)
+        first += value[0].numel()
+    return flat, views
+
+
+def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: Params, batches: Batches, noise_keys: Tensor) -> Tensor:
+    """The sum over the steps of each client's objective, [C]; `flat` [C, P] is written over with where the steps lead."""
+    told, loss, pool, local = told_of(known.model), known.loss, work.pool, known.local
+    pulls = _pulls(known, setting, flat, carry)
+    index = batches.index.transpose(0, 1).contiguous()
+    _, steps, batch = index.shape
+    if isinstance(loss, CrossEntropy):
+        _check_classes(pool.y[index], told.widths[-1])
+    form = told.form(
+        parameters=flat.shape[1],
+        steps=steps,
+        batch=batch,
+        loss=LOSSES[type(loss)],
+        pulled=pulls.strength is not None,
+        anchors=len(pulls.anchor) > 1,
+        drifting=pulls.drift is not None,
+    )
+    numbers = told.numbers(
+        decay=local.weight_decay if isinstance(local, SGD) else 0.0, weight=loss.pos_weight if isinstance(loss, BinaryCrossEntropy) else 1.0
+    )
+    totals, y = flat.new_empty(len(flat)), pool.y.contiguous()
+    given = (
+        torch.tensor(form),
+        torch.tensor(numbers, dtype=torch.float64),
+        torch.tensor(told.images),
+        flat,
+        pool.x.contiguous(),
+        y,  # as classes
+        y,  # as numbers
+        index,
+        batches.valid.sum(2).t().contiguous(),
+        setting.steps.contiguous(),
+        noise_keys.contiguous(),
+        torch.as_tensor(setting.rate, dtype=flat.dtype).expand(len(flat)).contiguous(),
+        flat if pulls.strength is None else pulls.strength,
+        pulls.anchor,
+        flat if pulls.drift is None else pulls.drift,
+        totals,
+    )
+    addresses = [value.data_ptr() for value in given]
+    size = room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
+    library = loops(flat.dtype)
+
+    def part(first: int, last: int) -> None:
+        room = flat.new_empty(size)
+        library.descend(first, last, *addresses, room.data_ptr())
+
+    in_parts(len(flat), max(1, LEAST // max(1, steps * batch * (flat.shape[1] + told.kept))), part)
+    return totals
+
+
+def _check_classes(classes: Tensor, outputs: int) -> None:
+    """Raise JobError for a class that the model has no score for."""
+    low, high = int(classes.min()), int(classes.max())
+    if low < 0 or high >= outputs:
+        raise JobError("a sample's class is none of the model's", expected=f"0 .. {outputs - 1}", received=str(low if low < 0 else high))
+
+
+@cache
+def loops(dtype: torch.dtype) -> Library:
+    """The loop in float32 or float64; compiled when this machine has never had it."""
+    from fedkg.native.library import Library
+
+    return Library((descend,), single=dtype == torch.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Pulls:
+    """What moves parameters besides the loss: strength [P] towards the anchor [C or 1, P], and drift [C, P], where there are such."""
+
+    strength: Tensor | None
+    anchor: Tensor
+    drift: Tensor | None
+
+
+def _pulls(known: Known, setting: Setting, flat: Tensor, carry: Params) -> _Pulls:
+    """Proximal terms and control variates."""
+    strength, anchor, drift = None, flat[:1], None
+    start, pull = setting.start.variables, setting.start.pull
+    if known.proximal:
+        total = sum(term.strength for term in known.proximal)
+        strength = torch.cat([value.new_full((value[0].numel(),), total if name in pull else 0.0) for name, value in start.items()])
+        anchor = torch.cat([pull.get(name, value).flatten(1) for name, value in start.items()], 1)
+    if carry:
+        drift = torch.cat([carry[name].flatten(1) for name in start], 1)
+        drift = -drift if isinstance(known.local, ProxSkip) else drift
+    return _Pulls(strength=strength, anchor=anchor, drift=drift)

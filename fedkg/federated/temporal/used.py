@@ -1,0 +1,20 @@
+"""Which mined properties a training uses, wherever among its joints they stand; what privacy they cost is counted once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedkg.federated.temporal.clusters import ByProperty
+from fedkg.federated.temporal.properties import Properties
+from fedkg.federated.temporal.teacher_loss import TeacherLoss
+
+if TYPE_CHECKING:
+    from fedkg.federated.algorithm import Algorithm
+
+
+def used_properties(algorithm: Algorithm) -> tuple[Properties, ...]:
+    """The properties that teach clients and put them into clusters, each once."""
+    taught = [term.properties for term in algorithm.terms if isinstance(term, TeacherLoss)]
+    before = algorithm.before
+    clustered = [before.inferred.own, before.inferred.sample] if isinstance(before, ByProperty) else []
+    return tuple({id(one): one for one in (*taught, *clustered)}.values())

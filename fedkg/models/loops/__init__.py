@@ -1,0 +1,1 @@
+"""Loops of models on a processor: all steps of a client, or a run through time, in machine code of this machine."""

@@ -1,0 +1,103 @@
+"""All local steps of a client as one loop: its parameters stay in the cache from the first to the last.
+
+Letters: C clients, S samples of all clients, K most steps of any client, B most samples of a minibatch, V the same rounded up to whole
+vectors, F numbers of a sample, H outputs, P parameters of a model.
+"""
+
+from __future__ import annotations
+
+from fedkg.models.loops.dense import ALL, ANCHORS, BATCH, LAYERS, LOSS, PULLED, SEEN, SIZE, STEPS, WEIGHT, WIDEST, WIDTHS, back, forth
+from fedkg.models.loops.images import look, look_back
+from fedkg.models.loops.judged import judged
+from fedkg.models.loops.words import lanes, number
+from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
+
+
+@loop
+def descend(
+    first: int,
+    last: int,
+    form: Ints,
+    numbers: Doubles,
+    images: Ints,
+    params: Floats,
+    x: Floats,
+    classes: Ints,
+    targets: Floats,
+    index: Ints,
+    counts: Ints,
+    steps: Ints,
+    keys: Ints,
+    rates: Floats,
+    strength: Floats,
+    anchor: Floats,
+    drift: Floats,
+    totals: Floats,
+    room: Floats,
+) -> None:
+    """Of clients `first` to before `last` the sum of their objective over their steps, and where these lead, written over `params` [C, P].
+
+    Args:
+        form, numbers: see `dense`. images: see `images`; its first number is 0 where there are no convolutions.
+        params: layer by layer the weight [O, I, ...] and the bias [O], convolutions first.
+        x: [S, F]. classes: [S], or targets: [S, H], whichever the loss reads.
+        index: [C, K, B], rows of the samples. counts: [C, K], how many of these are there. steps: [C].
+        keys: [C], of dropout. rates: [C]. strength: [P], anchor: [C or 1, P]: ``strength (w - anchor)`` is added to the gradient; drift
+            [C, P]: added as it is. totals: [C]. room: for as many numbers as `room_for` says and the images need.
+    """
+    size, most, batch, whole, seen = form[SIZE], form[STEPS], form[BATCH], form[ALL], form[SEEN]
+    wide, outputs = (batch + lanes() - 1) // lanes() * lanes(), form[WIDTHS + form[LAYERS]]
+    turned = room[whole * wide :]
+    factors = turned[whole * batch :]
+    carried = factors[whole * wide :]
+    spare = carried[form[WIDEST] * wide :]
+    pictures = spare[3 * wide :]
+    for client in range(first, last):
+        own, pull, away = params[client * size :], anchor[client * size if form[ANCHORS] > 0 else 0 :], drift[client * size :]
+        total, rate = to_float(0), rates[client]
+        for step in range(steps[client]):
+            rows, count = index[(client * most + step) * batch :], counts[client * most + step]
+            if images[0] > 0:
+                look(own, form, images, x, rows, count, wide, room, pictures)
+            else:
+                _gather(x, form[WIDTHS], rows, count, room, turned, wide)
+            forth(own[seen:], form, numbers, room, turned, factors, number(keys[client], step), count, wide)
+            out = room[(whole - outputs) * wide :]
+            told = judged(out, outputs, wide, form[LOSS], numbers[WEIGHT], classes, targets, rows, count, spare)
+            total += told
+            if form[PULLED] > 0:
+                total += _pulled(own, pull, strength, size)
+            back(own[seen:], form, numbers, room, turned, factors, carried, count, wide, rate, strength[seen:], pull[seen:], away[seen:])
+            if images[0] > 0:
+                look_back(own, form, numbers, images, count, wide, room, pictures, rate, strength, pull, away)
+        totals[client] = total
+
+
+def room_for(widths: tuple[int, ...], batch: int, lanes: int) -> int:
+    """How many numbers the dense layers need beside the arguments."""
+    wide = (batch + lanes - 1) // lanes * lanes
+    return sum(widths) * (2 * wide + batch) + max(widths) * wide + 3 * wide
+
+
+@loop
+def _gather(x: Floats, features: int, index: Ints, count: int, values: Floats, turned: Floats, wide: int) -> None:
+    """The minibatch, its samples as columns and as rows; columns beyond them are 0."""
+    for place in range(count):
+        row, to = x[index[place] * features :], turned[place * features :]
+        for feature in range(features):
+            v = row[feature]
+            to[feature] = v
+            values[feature * wide + place] = v
+    for feature in range(features):
+        for place in range(count, wide):
+            values[feature * wide + place] = 0.0
+
+
+@loop
+def _pulled(own: Floats, anchor: Floats, strength: Floats, n: int) -> Float:
+    """``sum strength / 2 (w - anchor)^2``."""
+    total = to_float(0)
+    for i in range(n):
+        away = own[i] - anchor[i]
+        total += strength[i] * away * away
+    return 0.5 * total

@@ -1,0 +1,160 @@
+"""The compiled loop over a client's local steps, against the same steps by automatic differentiation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from federations import largest_difference
+
+from fedkg.errors import JobError
+from fedkg.federated import (
+    ALGORITHMS,
+    Algorithm,
+    BinaryCrossEntropy,
+    Clients,
+    CrossEntropy,
+    KnownSquaredError,
+    Problem,
+    Settings,
+    SquaredError,
+    fedavg,
+    train,
+)
+from fedkg.federated.client.known import known
+from fedkg.federated.client.losses import Loss
+from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.executors.interface import Work
+from fedkg.federated.problem import pool
+from fedkg.federated.rows import whole
+from fedkg.models import MLP, ConvNet, Convolution, Model, Params, lenet5
+
+SETTINGS = Settings(rounds=3, local_epochs=2, batch=6, learning_rate=0.1, seed=2)
+SIZES = (7, 14, 1, 9)
+DENSE = MLP(inputs=5, hidden=(7, 19), outputs=3, dropout=0.3)
+SEEING = ConvNet(
+    image=(2, 9, 11),
+    convolutions=(Convolution(channels=5, kernel=3, padding=1), Convolution(channels=17, kernel=2, pool=2)),
+    hidden=(6,),
+    outputs=3,
+    dropout=(0.2, 0.4),
+)
+
+
+def problem(model: Model, sample: tuple[int, ...], loss: Loss | None = None, dtype: torch.dtype = torch.float64) -> Problem:
+    """Clients of several sizes, one of them smaller than a minibatch, whose classes or numbers hang on the sample."""
+    generator = torch.Generator().manual_seed(3)
+    xs = [torch.randn(size, *sample, generator=generator, dtype=torch.float64).to(dtype) for size in SIZES]
+    ys = [(x.flatten(1).sum(1) > 0).long() + (x.flatten(1)[:, 0] > 0).long() for x in xs]
+    if isinstance(loss, BinaryCrossEntropy):
+        ys = [y.clamp(max=1).to(dtype) for y in ys]
+    elif loss is not None:
+        ys = [torch.where(torch.randn(len(x), 3, generator=generator) > 0, x.flatten(1)[:, :3], x.flatten(1)[:, 1:4]) for x in xs]
+    if isinstance(loss, KnownSquaredError):
+        ys = [torch.where(y > 1.0, torch.nan, y) for y in ys]
+    names = tuple(f"site_{place}" for place in range(len(xs)))
+    return Problem(model=model, loss=loss or CrossEntropy(), clients=Clients(names=names, x=tuple(xs), y=tuple(ys)))
+
+
+def work_of(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> Work:
+    return Work(problem=task, algorithm=algorithm, settings=settings, pool=pool(task.clients))
+
+
+def ends(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> list[tuple[Params, float]]:
+    """The models and the training's loss at the end: by the loop, and by the reference."""
+    assert known(work_of(task, algorithm, settings)) is not None
+    found = []
+    for executor in ("stacked", "sequential"):
+        *_, (state, record) = train(task, algorithm, replace(settings, executor=executor))
+        found.append((state.params | {name: whole(rows) for name, rows in state.clients.items()}, record.train_loss))
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 1e-12)])
+@pytest.mark.parametrize(
+    ("model", "sample"),
+    [
+        (DENSE, (5,)),
+        (replace(DENSE, activation="tanh", hidden=(), bias=False), (5,)),
+        (replace(DENSE, activation="tanh"), (5,)),
+        (replace(DENSE, inputs=(5, 2), hidden=(70,), dropout=0.0), (5, 2)),
+        (SEEING, (2, 9, 11)),
+        (replace(SEEING, activation="tanh", pooling="mean"), (2, 9, 11)),
+        (replace(SEEING, dropout=(0.0, 0.0), hidden=()), (2, 9, 11)),
+        (lenet5((1, 28, 28), 3), (1, 28, 28)),
+    ],
+)
+def test_the_loop_does_what_the_reference_does(model: Model, sample: tuple[int, ...], dtype: torch.dtype, tolerance: float) -> None:
+    (models, loss), (expected, told) = ends(problem(model, sample, dtype=dtype), fedavg())
+    assert largest_difference(models, expected) < tolerance
+    assert loss == pytest.approx(told, rel=10 * tolerance)
+
+
+@pytest.mark.parametrize("loss", [BinaryCrossEntropy(), BinaryCrossEntropy(pos_weight=3.0), SquaredError(), KnownSquaredError()])
+def test_each_loss_is_the_references(loss: Loss) -> None:
+    model = replace(DENSE, outputs=1 if isinstance(loss, BinaryCrossEntropy) else 3)
+    (models, value), (expected, told) = ends(problem(model, (5,), loss), fedavg())
+    assert largest_difference(models, expected) < 1e-12
+    assert value == pytest.approx(told, rel=1e-11)
+
+
+@pytest.mark.parametrize("model", [DENSE, SEEING])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        ALGORITHMS["fedprox"](mu=0.7),
+        ALGORITHMS["scaffold"](),
+        ALGORITHMS["scaffnew"](),
+        ALGORITHMS["ditto"](strength=0.4),
+        replace(fedavg(), local=SGD(weight_decay=0.1)),
+        replace(ALGORITHMS["fedprox"](mu=0.7), local=SGD(weight_decay=0.1)),
+        replace(ALGORITHMS["fedrep"](private=("layers.2.",)), local=SGD()),
+    ],
+    ids=["fedprox", "scaffold", "scaffnew", "ditto", "decay", "both", "private"],
+)
+def test_each_pull_is_the_references(algorithm: Algorithm, model: Model) -> None:
+    if algorithm.name == "fedrep":
+        head = "layers.2." if isinstance(model, MLP) else "dense.1."
+        algorithm = replace(ALGORITHMS["fedrep"](private=(head,)), local=SGD())
+    sample = (5,) if isinstance(model, MLP) else (2, 9, 11)
+    settings = replace(SETTINGS, local_epochs=None, local_steps=3) if algorithm.name == "scaffnew" else SETTINGS
+    (models, loss), (expected, told) = ends(problem(model, sample), algorithm, settings)
+    assert largest_difference(models, expected) < 1e-12
+    assert loss == pytest.approx(told, rel=1e-11)
+
+
+def test_a_client_gets_the_same_bits_in_every_stack_and_on_every_number_of_threads() -> None:
+    task, found = problem(SEEING, (2, 9, 11), dtype=torch.float32), []
+    before = torch.get_num_threads()
+    try:
+        for chunk, threads in ((None, 1), (1, 1), (3, 2), (None, 2)):
+            torch.set_num_threads(threads)
+            settings = replace(SETTINGS, rounds=1, executor="stacked", chunk=chunk)
+            *_, (state, _) = train(task, ALGORITHMS["local_only"](), settings)
+            found.append({name: whole(rows) for name, rows in state.clients.items()})
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(found[0][name], one[name]) for one in found[1:] for name in found[0])
+
+
+def test_other_parts_are_left_to_the_steps_one_by_one() -> None:
+    task = problem(DENSE, (5,))
+    assert known(work_of(task, replace(fedavg(), local=Adam()))) is None
+    assert known(work_of(task, replace(fedavg(), local=SGD(momentum=0.5)))) is None
+    assert known(work_of(task, fedavg(), replace(SETTINGS, precision="bfloat16"))) is None
+    assert known(work_of(replace(task, loss=SquaredError()), fedavg())) is None
+
+
+def test_a_class_that_the_model_has_no_score_for_is_refused() -> None:
+    task = problem(replace(DENSE, outputs=2), (5,))
+    with pytest.raises(JobError, match="none of the model's"):
+        list(train(task, fedavg(), replace(SETTINGS, executor="stacked")))
+
+
+def test_values_that_are_no_numbers_stay_none() -> None:
+    task = problem(SEEING, (2, 9, 11))
+    broken = tuple(x.index_fill(0, torch.tensor([0]), torch.nan) if place == 1 else x for place, x in enumerate(task.clients.x))
+    task = replace(task, clients=replace(task.clients, x=broken))
+    *_, (_, record) = train(task, fedavg(), replace(SETTINGS, rounds=1, executor="stacked"))
+    assert set(record.excluded) == {"site_1"}
