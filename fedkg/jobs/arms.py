@@ -17,7 +17,7 @@ from fedkg.jobs.file.algorithm import Algorithm
 from fedkg.jobs.file.consistent import unfit
 from fedkg.jobs.file.data import Data
 from fedkg.jobs.file.part import Value
-from fedkg.jobs.file.presets import PRESETS
+from fedkg.jobs.file.presets import PRESETS, TITLES
 from fedkg.jobs.file.reading import fields_at, sentence_of
 from fedkg.jobs.file.schema import Corrupt, Job
 from fedkg.nearest import nearest
@@ -102,7 +102,8 @@ def planned(job: Job) -> tuple[Arm, ...]:
 
 def title_of(arm: Arm) -> str:
     """What readers call an arm's algorithm."""
-    return algorithm_of(arm.job).title or ("Each site alone" if arm.baseline else arm.algorithm)
+    section = algorithm_of(arm.job)
+    return section.title or ("" if arm.algorithm in arm.job.algorithms else TITLES.get(arm.algorithm, "")) or arm.algorithm
 
 
 def _alone(job: Job, arm: Arm) -> Arm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkg.federated import initial_state
+from fedkg.federated.composed import check
 from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs.arms import Arm
 from fedkg.jobs.ground import Ground
@@ -24,6 +25,7 @@ def put_together(ground: Ground, arms: Sequence[Arm]) -> None:
     for arm in firsts.values():
         course = ground.course(arm)
         settings, algorithm = settings_of(arm), course.algorithm
+        check(algorithm, settings, len(course.problem.clients.names))
         initial_state(course.problem, algorithm, settings)
         if algorithm.budget is not None:
             affordable(algorithm.budget, algorithm.sampling, settings, len(course.problem.clients.names))

@@ -13,14 +13,16 @@ import torch
 from fedkg.errors import JobError
 from fedkg.jobs.file import model as said
 from fedkg.models import MODELS, Model, Module, Parted, module_at, names_of
+from fedkg.models.graph import KnowledgeGraph
 
 
-def built(section: said.Model, *, sample: Sequence[int], outputs: int, horizon: int = 0) -> Model:
+def built(section: said.Model, *, sample: Sequence[int], outputs: int, horizon: int = 0, graph: KnowledgeGraph | None = None) -> Model:
     """The model of a job.
 
     Args:
         sample: shape of one sample: [F], [T, F] or [channels, height, width].
         outputs: H, numbers that it answers; of a forecast those of one step. horizon: P, steps of a forecast; 0 where nothing is forecast.
+        graph: what is known of the F features, where the model reads it.
 
     Raises:
         JobError: when the model does not read such samples, sizes do not fit, or its module cannot be imported.
@@ -37,7 +39,9 @@ def built(section: said.Model, *, sample: Sequence[int], outputs: int, horizon: 
     inputs = shape[0] if len(shape) == 1 else shape
     if kind == "tabnet":
         _shaped(kind, shape, 1, "rows [features]")
-        return MODELS[kind](inputs=inputs, outputs=flat, **_given({"steps": section.steps, "width": section.width}))
+        given = {"steps": section.steps, "width": section.width, "graph": graph}
+        given |= {"convolutions": section.graph.convolutions} if section.graph is not None else {}
+        return MODELS[kind](inputs=inputs, outputs=flat, **_given(given))
     if kind == "softmax":
         return MODELS[kind](inputs=inputs, outputs=flat)
     hidden = (32, 32) if section.hidden is None else (section.hidden,) if isinstance(section.hidden, int) else section.hidden

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 JOB, ENVIRONMENT, PACK, ARMS = "job.yaml", "environment.json", "pack.fkgpack", "arms.json"
 RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = "results.json", "split.json", "report.html", "checkpoints", ".lock", "theory.json"
 
+LEARNED = "learned.json"
+"""What a learning of causes has found, as `fedkg.learned.Learned`."""
+
 CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (
         "arm",
@@ -54,8 +57,9 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "rules.csv": ("arm", "rule", "title", "kind", "rate", "bound_rows", "violated", "applied", "vacuous", "example"),
     "forecasts.csv": ("arm", "by", "mse", "mse_half", "sequences", "sequences_half", "steps", "steps_half", "sites"),
-    "privacy.csv": ("arm", "unit", "what", "noise", "rate", "releases", "epsilon", "delta", "clip", "accountant", "budget"),
+    "privacy.csv": ("arm", "unit", "what", "noise", "rate", "each", "releases", "epsilon", "delta", "clip", "accountant", "budget"),
     "sets.csv": ("arm", "client", "distance", "sparsity"),
+    "properties.csv": ("arm", "client", "inference", "number", "value", "unit", "traces", "epsilon"),
     "theory.csv": (
         *("arm", "round", "objective", "gradient2", "heterogeneity", "constrained", "gamma", "variance", "smoothness", "steepest", "valid"),
     ),
@@ -67,7 +71,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
 }
 """Files that grow, with their columns."""
 
-CLOSING = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv")
+CLOSING = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv", "properties.csv")
 """Those that a training writes once it is over."""
 
 NOTES = " | "

@@ -5,17 +5,41 @@ Letters: N sites.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from fedkg.federated import Algorithm, Problem, ServerState, Settings
 from fedkg.federated.privacy.budget import Budget, ledgers
 from fedkg.federated.privacy.protected import Protection, protected
+from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.algorithm import Algorithm as Section
 from fedkg.jobs.file.schema import Job
-from fedkg.privacy import Gaussian, Ledger
+from fedkg.privacy import Gaussian, Ledger, Spent
 
 WORST = 20
 """Ledgers that are written down: of the units that have spent most."""
+
+HOW = ("executor", "workers", "chunk", "client_memory", "threads", "checkpoint_every")
+"""Fields of `training` that say how it is computed, and not what is trained."""
+
+
+def seed_of(arm: Arm) -> int:
+    """The seed of an arm's start, sampling, minibatches and noise.
+
+    Of a protected arm it hangs on all that tells the arm from others: two trainings with the same noise could be subtracted from each
+    other, which would take the noise off, and accountants compose draws and noise that are independent.
+    """
+    section = algorithm_of(arm.job)
+    if arm.job.privacy is None or section.exchange == "none":
+        return arm.seed
+    fields = {"rules", "pack", "output", "sites", "data", "model", "training", "scoring", "privacy"}
+    told = arm.job.model_dump_json(include=fields, exclude={"training": set(HOW)})
+    return derived(arm.seed, told, section.model_dump_json(), "" if arm.corrupt is None else arm.corrupt.model_dump_json())
+
+
+def derived(seed: int, *told: str) -> int:
+    """A seed of its own for what these texts tell, below 2^56."""
+    return int.from_bytes(hashlib.sha256("\0".join((str(seed), *told)).encode()).digest()[:7], "big")
 
 
 def guarded(job: Job, section: Section, algorithm: Algorithm, problem: Problem, settings: Settings) -> Algorithm:
@@ -48,7 +72,8 @@ def privacy_rows(arm: str, budget: Budget, problem: Problem, state: ServerState)
             "what": entry.what,
             "noise": entry.noise if isinstance(entry, Gaussian) else None,
             "rate": entry.rate if isinstance(entry, Gaussian) else None,
-            "releases": entry.releases if isinstance(entry, Gaussian) else 1,
+            "each": entry.epsilon if isinstance(entry, Spent) else None,
+            "releases": entry.releases,
             "epsilon": spent,
             "delta": budget.delta,
             "clip": budget.clip,
@@ -69,5 +94,5 @@ def _priced(every: list[Ledger], budget: Budget) -> list[tuple[Ledger, float]]:
 def _roughly(ledger: Ledger) -> float:
     """About how much was spent, without an accountant: the sum of rate^2 over noise^2 of all releases, and what is known."""
     return sum(
-        entry.releases * (entry.rate / entry.noise) ** 2 if isinstance(entry, Gaussian) else entry.epsilon for entry in ledger.entries
+        entry.releases * ((entry.rate / entry.noise) ** 2 if isinstance(entry, Gaussian) else entry.epsilon) for entry in ledger.entries
     )

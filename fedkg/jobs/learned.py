@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg.errors import UsageError
-from fedkg.jobs.folder import ENVIRONMENT, PACK, RESULTS, Row, RunFolder
+from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
 from fedkg.learned import FoundNumber, FoundProperty, Learned, RuleEvidence, UsedFile
 from fedkg.pack import Pack, read_pack
 
@@ -52,18 +52,21 @@ def learned_of(folder: str | Path) -> Learned:
     """What a finished run has learnt.
 
     Properties are those of the first training that found any: every training of a run finds them in the same way in its own split. Evidence
-    is about the data, and about the models of every training.
+    is about the data, and about the models of every training; under privacy about the models alone, as nothing is noised in the rest.
 
     Raises:
         UsageError: the folder is no run, or the run has not come to its end. PackError: its pack is damaged.
     """
     files = RunFolder(Path(folder))
+    if (files.path / LEARNED).is_file():
+        return Learned.model_validate_json((files.path / LEARNED).read_bytes())
     if not files.exists():
         raise UsageError(f"{folder} is no run", expected="the folder of a run, as `fedkg run` makes it")
     if not (files.path / RESULTS).is_file():
         raise UsageError(f"the run in {folder} has not come to its end", help=f"go on with it: fedkg run --resume {folder}")
     environment: Mapping[str, Any] = files.read_json(ENVIRONMENT)
     pack = read_pack((files.path / PACK).read_bytes(), name=PACK)
+    checks = [] if environment["job"].get("privacy") else files.rows("checks.csv")
     return Learned(
         run=environment["job_sha256"],
         title=environment["job"]["title"] or environment["job"]["name"],
@@ -72,7 +75,7 @@ def learned_of(folder: str | Path) -> Learned:
         step=pack.manifest.contract.step,
         files=tuple(UsedFile(name=Path(one["path"]).name, sha256=one["sha256"]) for one in environment["sources"]),
         properties=tuple(_properties(pack, files.rows("properties.csv"))),
-        evidence=(*_about_data(files.rows("checks.csv")), *_about_models(files.rows("rules.csv"))),
+        evidence=(*_about_data(checks), *_about_models(files.rows("rules.csv"))),
     )
 
 

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-import platform
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice
 from fedkg.federated.executors import Crew, Ranks
-from fedkg.federated.train import intra_op_threads
-from fedkg.jobs.arms import Arm, algorithm_of, planned, title_of
+from fedkg.jobs.arms import Arm, algorithm_of, planned
 from fedkg.jobs.beforehand import put_together
+from fedkg.jobs.begun import begin, refuse_changed, refuse_gaps, reopened, whole
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
 from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.spent import kept_private
 from fedkg.jobs.compared.summary import Result, comparison, sentences
 from fedkg.jobs.events import Event, Listener, ignore
-from fedkg.jobs.file.difference import differences
-from fedkg.jobs.file.reading import absolute, job_of, parse_yaml, read_job
+from fedkg.jobs.file.reading import absolute, job_of, read_job
 from fedkg.jobs.file.schema import Job
-from fedkg.jobs.folder import ARMS, CLOSING, ENVIRONMENT, JOB, LOCK, NOTES, PACK, REPORT, RESULTS, SPLIT, THEORY, RunFolder, next_folder
+from fedkg.jobs.folder import ARMS, CLOSING, NOTES, REPORT, RESULTS, THEORY, RunFolder, next_folder
 from fedkg.jobs.ground import Ground
 from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.guarded import privacy_rows
@@ -36,13 +29,12 @@ from fedkg.jobs.idle import idle
 from fedkg.jobs.kept import kept_properties
 from fedkg.jobs.observed import Observed
 from fedkg.jobs.rules import load_rules
-from fedkg.jobs.sources import sha256_of
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.jobs.theory import theory_of
 from fedkg.jobs.together import say_arm, say_job
 from fedkg.jobs.training import client_rows, deployed_of, round_row, rounds_of
 from fedkg.models import Params
-from fedkg.pack import pack_bytes, read_pack
+from fedkg.parts import library_threads
 
 RUNS = Path("runs")
 """Where run folders go when nothing else is said."""
@@ -91,7 +83,7 @@ def run_job(
     if is_sweep(folder.path):
         raise UsageError(f"{folder.path} holds a sweep, not a run", help="choose another --out")
     if folder.exists():
-        _refuse_changed(folder, settled, f"{folder.path} holds the run of another job")
+        refuse_changed(folder, settled, f"{folder.path} holds the run of another job")
         return resume(folder.path, on_event=on_event, report=report, ranks=ranks)
     arms = planned(settled)
     pack, warned = load_rules(settled)
@@ -100,7 +92,7 @@ def run_job(
     put_together(ground, arms)
     folder.create()
     with folder.locked():
-        _begin(folder, settled, ground, arms)
+        begin(folder, settled, ground, arms)
         return _Runner(folder, arms, ground, on_event, (*warned, *ground.notes, *idle(arms)), ranks).run(report)
 
 
@@ -113,34 +105,44 @@ def resume(folder: str | Path, *, on_event: Listener = ignore, report: bool = Tr
             the run is damaged.
     """
     place = RunFolder(Path(folder))
-    if not place.exists():
-        if (place.path / LOCK).exists():
-            raise UsageError(f"the run in {folder} ended before its first training", help=f"begin again: fedkg run JOB.yaml --out {folder}")
-        raise UsageError(f"{folder} is not a run folder", expected=f"a folder with {ENVIRONMENT} in it, as `fedkg run` makes them")
+    whole(place)
     with place.locked():
-        environment = place.environment()
-        begun = job_of(environment["job"], name=f"{place.path / ENVIRONMENT}", base=place.path)
-        text = _read(place.path / JOB)
-        now = job_of(parse_yaml(text, str(place.path / JOB)), name=str(place.path / JOB), base=place.path)
-        _refuse_changed(place, now, f"{place.path / JOB} was changed after the run was begun")
-        for entry in environment["sources"]:
-            _same_file(entry["path"], entry["sha256"])
-        body = _read_bytes(place.path / PACK)
-        if hashlib.sha256(body).hexdigest() != environment["pack_sha256"]:
-            raise JobError(f"{place.path / PACK} is not the pack the run was begun with")
-        arms = planned(begun)
-        ground = ground_of(begun, read_pack(body, name=str(place.path / PACK)))
-        ground.prepare(arms)
+        _, ground, arms = reopened(place)
         return _Runner(place, arms, ground, on_event, (*ground.notes, *idle(arms)), ranks).run(report)
+
+
+def again(folder: str | Path, out: Path, *, on_event: Listener = ignore) -> Run:
+    """Everything that a run has trained once more, in a folder of its own: from its job, its pack and its files, by the same executors.
+
+    Raises:
+        UsageError: when the one folder is not a run's, or the other is taken.
+        JobError: when a file is no longer what the run was begun with.
+    """
+    first, place = RunFolder(Path(folder)), RunFolder(out)
+    job, ground, arms = reopened(first)
+    if place.exists():
+        raise UsageError(f"{out} holds a run already", help="choose another --out")
+    choices = {arm.id: state.choice for arm in arms if (state := load_state(first, arm.id)) is not None and state.choice is not None}
+    place.create()
+    with place.locked():
+        begin(place, job, ground, arms)
+        return _Runner(place, arms, ground, on_event, ground.notes, None, choices).run(report=False)
 
 
 class _Runner:
     """The arms of one run, trained in order."""
 
     def __init__(
-        self, folder: RunFolder, arms: Sequence[Arm], ground: Ground, on_event: Listener, notes: Sequence[str], ranks: Ranks | None
+        self,
+        folder: RunFolder,
+        arms: Sequence[Arm],
+        ground: Ground,
+        on_event: Listener,
+        notes: Sequence[str],
+        ranks: Ranks | None,
+        choices: Mapping[str, Choice] | None = None,
     ) -> None:
-        self.folder, self.arms, self.ground, self.ranks = folder, arms, ground, ranks
+        self.folder, self.arms, self.ground, self.ranks, self.choices = folder, arms, ground, ranks, choices or {}
         self.tell, self.notes = on_event, tuple(notes)
         self._told: set[str] = set()
         self._crew = Crew(arms[0].job.training.workers)
@@ -154,7 +156,7 @@ class _Runner:
             with self._crew:
                 for number, arm in enumerate(self.arms, start=1):
                     if not records[arm.id]["done"]:
-                        with intra_op_threads(arm.job.training.threads or 1):
+                        with library_threads(arm.job.training.threads or 1):
                             done = self._arm(arm, number)
                         records[arm.id] |= {"done": True, "rounds": done}
                         self.folder.write_json(ARMS, list(records.values()))
@@ -228,7 +230,9 @@ class _Runner:
         return self._crew if arm.job.training.workers == self.arms[0].job.training.workers else None
 
     def _choice(self, arm: Arm) -> Choice | None:
-        """The executor that the first arm of the run with these settings of it was trained by, once it is known."""
+        """The executor that is given, or that the first arm of the run with these settings of it was trained by, once it is known."""
+        if arm.id in self.choices:
+            return self.choices[arm.id]
         for other in self.arms:
             if _by(other) == _by(arm) and (state := load_state(self.folder, other.id)) is not None:
                 return state.choice
@@ -248,7 +252,7 @@ class _Runner:
     def _finish(self, drawn: bool) -> Run:
         target = self.ground.job.evaluation.target_of(self.ground.measure.name)
         rounds = self.folder.rows("rounds.csv")
-        _refuse_gaps(self.folder, self.arms, rounds)
+        refuse_gaps(self.folder, self.arms, rounds)
         sites = self.folder.rows("sites.csv")
         for arm in self.arms:
             if len({row["client"] for row in sites if row["arm"] == arm.id}) != self.ground.sites(arm):
@@ -289,54 +293,6 @@ def _by(arm: Arm) -> tuple[object, ...]:
     return training.executor, training.workers, training.chunk, training.threads, algorithm_of(arm.job).exchange == "data"
 
 
-def _begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm]) -> None:
-    """The files a run begins with; `environment.json` comes last, because it makes the folder a run's."""
-    import yaml
-
-    body = pack_bytes(ground.pack)
-    folder.write_bytes(PACK, body)
-    folder.write_json(SPLIT, ground.splits(arms))
-    folder.write_json(ARMS, [_arm_entry(arm) for arm in arms])
-    for name in ("rounds.csv", "clients.csv", *CLOSING):
-        folder.rewrite(name, [])
-    folder.rewrite("checks.csv", ground.checks(arms[0]))
-    document = job.model_dump(mode="json")
-    folder.write_text(JOB, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
-    folder.write_json(
-        ENVIRONMENT,
-        {
-            "fedkg": metadata.version("fedkg"),
-            "python": platform.python_version(),
-            "libraries": {name: metadata.version(name) for name in ("torch", "numpy", "pydantic", "safetensors")},
-            "platform": platform.platform(),
-            "cpus": os.cpu_count(),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "job_sha256": hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest(),
-            "job": document,
-            "pack_sha256": hashlib.sha256(body).hexdigest(),
-            "sources": [{"path": path, "sha256": digest} for path, digest in ground.files],
-            "features": ground.features(),
-            "measure": ground.measure.name,
-        },
-    )
-
-
-def _arm_entry(arm: Arm) -> dict[str, Any]:
-    return {
-        "id": arm.id,
-        "algorithm": arm.algorithm,
-        "preset": arm.preset,
-        "title": title_of(arm),
-        "seed": arm.seed,
-        "setting": dict(arm.setting),
-        "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
-        "corruption": "" if arm.corrupt is None else arm.corrupt.kind,
-        "baseline": arm.baseline,
-        "done": False,
-        "rounds": 0,
-    }
-
-
 def _job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[str]) -> Job:
     if isinstance(job, Job):
         if overrides:
@@ -345,45 +301,6 @@ def _job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[str]) ->
     if isinstance(job, Mapping):
         return job_of(dict(job), name="the job", base=Path.cwd(), overrides=overrides)
     return read_job(job, overrides)
-
-
-def _refuse_changed(folder: RunFolder, job: Job, message: str) -> None:
-    begun = folder.environment()["job"]
-    changed = differences(begun, job.model_dump(mode="json"))
-    if changed:
-        raise JobError(
-            f"{message}: a run keeps its job\n  " + "\n  ".join(changed), help="undo the change, or start a new run with another --out"
-        )
-
-
-def _refuse_gaps(folder: RunFolder, arms: Sequence[Arm], rounds: Sequence[Mapping[str, str]]) -> None:
-    """A comparison over rounds that are not all there would be wrong without a sign of it."""
-    there = {(row["arm"], int(row["round"])) for row in rounds}
-    lengths = folder.records([arm.id for arm in arms])
-    for arm in arms:
-        gap = next((number for number in range(1, arm.job.training.rounds + 1) if (arm.id, number) not in there), None)
-        if gap is not None and gap <= lengths[arm.id]["rounds"]:
-            raise JobError(f"{folder.path / 'rounds.csv'} is damaged: round {gap} of {arm.id} is not in it", help="begin the run again")
-
-
-def _same_file(path: str, digest: str) -> None:
-    if not Path(path).is_file():
-        raise JobError(f"the data file {path} of the run is gone")
-    if sha256_of(path) != digest:
-        raise JobError(
-            f"the data file {path} is not the one the run was begun with", help="put it back, or start a new run with another --out"
-        )
-
-
-def _read(path: Path) -> str:
-    return _read_bytes(path).decode("utf-8", errors="replace")
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise JobError(f"{path} is missing: the run cannot go on", received=error.strerror or str(error)) from error
 
 
 def _size(params: Params) -> int:

@@ -24,12 +24,11 @@ def set_rows(arm: str, names: Sequence[str], models: Sequence[Params], sets: Age
     """Lines of `sets.csv` for the models of K sites, one that all use or one of each: distance, and the share of numbers that are 0."""
     if sets is None:
         return []
-    each = [models[min(site, len(models) - 1)] for site in range(len(names))]
-    stack = {name: torch.stack([params[name] for params in each]).double() for name in each[0]}
-    away = sets.distance2(stack, torch.arange(len(names))).sqrt().tolist()
-    flat = torch.cat([value.flatten(1) for value in stack.values()], 1)
-    small = (flat.abs() < ZERO).double().mean(1).tolist()
-    return [
-        {"arm": arm, "client": name, "distance": distance, "sparsity": sparse}
-        for name, distance, sparse in zip(names, away, small, strict=True)
-    ]
+    rows: list[Row] = []
+    for site, name in enumerate(names):
+        params = models[min(site, len(models) - 1)]
+        stack = {key: value.double().unsqueeze(0) for key, value in params.items()}
+        flat = torch.cat([value.flatten() for value in stack.values()])
+        distance = float(sets.distance2(stack, torch.tensor([site])).sqrt())
+        rows.append({"arm": arm, "client": name, "distance": distance, "sparsity": float((flat.abs() < ZERO).double().mean())})
+    return rows

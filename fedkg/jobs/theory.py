@@ -11,7 +11,7 @@ from typing import Any
 
 from fedkg.errors import JobError
 from fedkg.federated.temporal.conjunction import is_convex
-from fedkg.federated.theory.theorems import benefit, bound, rate_fit, violation_fit
+from fedkg.federated.theory.theorems import benefit, bound, privacy_loss, rate_fit, violation_fit
 from fedkg.jobs.arms import Arm, algorithm_of, title_of
 from fedkg.jobs.measure import Measure
 from fedkg.pack import Pack
@@ -91,6 +91,7 @@ def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: L
     return {
         "bound": None if terms is None else asdict(terms) | {"total": terms.total},
         "benefit": None if helps is None else _finite(asdict(helps)),
+        "noise_loss": _noise_loss(rounds, smooth, _number(at_end["theta"])),
         "gap": objective[0] - min(objective),
         "gradient2_least": min(gradient2),
         "heterogeneity": {"mean": statistics.fmean(d2), "max": max(d2)},
@@ -101,6 +102,16 @@ def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: L
         "rho": {"max": max(worst, default=None), "mean": _fold(statistics.fmean, mean)},
         "rate_fit": _rate_fit(arm, seen, worst),
     }
+
+
+def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> Json | None:
+    """Theorem 3 for noise of standard deviation 1 and a hypothesis space of size 1; neither is known of a run that was not noised."""
+    if not smooth > 0 or not rounds:
+        return None
+    dimensions = int(float(rounds[-1]["bytes_paper"])) // 4
+    if not theta:
+        return {"unconstrained": smooth * dimensions, "claimed_constrained": None, "printed_constrained": None}
+    return asdict(privacy_loss(smoothness=smooth, sigma=1.0, dimensions=dimensions, hypotheses=1.0, theta=theta))
 
 
 def _rate_fit(arm: Arm, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.federated.executors import Ranks
-from fedkg.federated.train import intra_op_threads
 from fedkg.jobs.arms import Arm, planned
 from fedkg.jobs.file.reading import job_of
 from fedkg.jobs.file.schema import Job
@@ -14,6 +13,7 @@ from fedkg.jobs.ground import Ground
 from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.training import rounds_of
 from fedkg.pack import pack_bytes, read_pack
+from fedkg.parts import library_threads
 
 END, JOB, ARM = "end", "job", "arm"
 """What rank 0 may say: all is over; a job and its pack; the next arm of it."""
@@ -56,7 +56,7 @@ def follow(ranks: Ranks) -> None:
             case ("arm", name):
                 assert ground is not None
                 arm = arms[name]
-                with intra_op_threads(arm.job.training.threads or 1):
+                with library_threads(arm.job.training.threads or 1):
                     for _ in rounds_of(arm, ground.course(arm), None, None, ranks=ranks):
                         pass
             case _:

@@ -43,14 +43,17 @@ from fedkg.federated.settings import MIB, Own
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.assemble import assembled
 from fedkg.jobs.built import built, head_of
+from fedkg.jobs.deployed import Deployed
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import NOTES
 from fedkg.jobs.ground import Course
-from fedkg.jobs.guarded import guarded
+from fedkg.jobs.guarded import guarded, seed_of
+from fedkg.jobs.samples.figures import mean_of, right_of
 from fedkg.jobs.set_rows import sets_of_arm
 from fedkg.jobs.tables.judge import codes_of
 from fedkg.jobs.tables.prepare import Prepared, Scenario
 from fedkg.models import Model, Params, predict
+from fedkg.models.graph import KnowledgeGraph
 from fedkg.pack import Pack
 
 
@@ -64,10 +67,10 @@ class Held:
     server_y: Tensor
 
 
-def model_of(job: Job, prepared: Prepared, module: ConstraintModule) -> Model:
+def model_of(job: Job, prepared: Prepared, module: ConstraintModule, graph: KnowledgeGraph | None = None) -> Model:
     """The network that the sites train; where the job says so, with its answers projected onto what the rules demand."""
     inputs, codes = len(prepared.features.names), prepared.features.codes
-    model = built(job.model, sample=(inputs - len(codes),), outputs=1)
+    model = built(job.model, sample=(inputs - len(codes),), outputs=1, graph=graph)
     if not job.training.projection:
         return model
     name = {column.source: column.name for column in prepared.pack.manifest.contract.columns}
@@ -96,7 +99,7 @@ def settings_of(arm: Arm) -> Settings:
         batch=training.batch,
         learning_rate=training.learning_rate,
         schedule=training.schedule,
-        seed=arm.seed,
+        seed=seed_of(arm),
         own={
             name: Own(learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch)
             for name, site in arm.job.sites.items()
@@ -198,21 +201,6 @@ def unbound(arm: Arm, pack: Pack) -> tuple[str, ...]:
     return (f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Deployed:
-    """Which models the sites use, in any state of an arm."""
-
-    work: Work
-
-    def models(self, state: ServerState) -> list[Params]:
-        """The server's one model where all use it, else every site's, in the order of the sites."""
-        algorithm, sites = self.work.algorithm, len(self.work.problem.clients.names)
-        if algorithm.one_model:
-            return [state.params]
-        stack = algorithm.deployed(self.work, state, torch.arange(sites))
-        return [{name: value[site] for name, value in stack.items()} for site in range(sites)]
-
-
 def deployed_of(arm: Arm, course: Course) -> Deployed:
     """The models that the sites of an arm use."""
     problem = course.problem
@@ -222,7 +210,7 @@ def deployed_of(arm: Arm, course: Course) -> Deployed:
 def judged(job: Job, model: Model, models: Sequence[Params], held: Held) -> dict[str, float]:
     """F1, precision, recall at the job's threshold, and cross entropy (unweighted), on the test rows; the mean over the sites' models."""
     found = [_judged(job, model, params, held) for params in models]
-    return {figure: sum(one[figure] for one in found) / len(found) for figure in found[0]}
+    return mean_of(found)
 
 
 def _judged(job: Job, model: Model, params: Params, held: Held) -> dict[str, float]:
@@ -232,7 +220,7 @@ def _judged(job: Job, model: Model, params: Params, held: Held) -> dict[str, flo
         threshold = best_threshold(torch.sigmoid(predict(model, params, held.server_x).squeeze(-1)), held.server_y)
     found = detection(torch.sigmoid(logits), held.test_y, float(threshold))
     loss = float(F.binary_cross_entropy_with_logits(logits.double(), held.test_y.double()))
-    return {"f1": found.f1, "precision": found.precision, "recall": found.recall, "loss": loss, "threshold": float(threshold)}
+    return {"f1": found.f1, "precision": right_of(found), "recall": found.recall, "loss": loss, "threshold": float(threshold)}
 
 
 def round_row(arm: Arm, record: RoundRecord, figures: dict[str, float], parameters: int) -> dict[str, Any]:

@@ -88,8 +88,10 @@ def _detection(results: Sequence[Result]) -> str:
     """What the figures mean at a machine: failures found, alarms that are right."""
     found = [result.figure("recall").mean for result in results if not math.isnan(result.figure("recall").mean)]
     right = [result.figure("precision").mean for result in results if not math.isnan(result.figure("precision").mean)]
-    if not found or not right:
+    if not found:
         return ""
+    if not right:
+        return "At the end the models raise no alarm: they find no failure."
     return f"At the end the models find {_range(found)} of the failures, and {_range(right)} of their alarms are right."
 
 

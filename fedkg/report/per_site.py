@@ -14,7 +14,7 @@ MOST_SITES = 30
 """Sites that are shown one by one: of more, those with the worst figures."""
 
 SPREADS = (("mean", "mean of all sites"), ("deviation", "standard deviation"), ("worst", "worst site"))
-QUANTILES = (("q10", "10 % of the sites are below"), ("q50", "half"), ("q90", "90 %"))
+QUANTILES = (("q10", "9 of 10 sites have more than"), ("q50", "half of the sites have more than"), ("q90", "1 of 10 sites has more than"))
 
 
 def measure_of(records: RunRecords) -> Measure:

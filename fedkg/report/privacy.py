@@ -41,7 +41,7 @@ def privacy_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any] | None:
 
 def _mechanism(row: Mapping[str, str]) -> str:
     if not row["noise"]:
-        return str(row["what"])
+        return f"{row['what']}: {row['releases']} values, epsilon {_number(row['each'])} each"
     often = f"{int(row['releases']):,} noised sums, in each with chance {float(row['rate']):.3g}"
     return f"{row['what']}: {often}; noise {float(row['noise']):.3g} times the clip of {float(row['clip']):g}"
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from fedkg.errors import MissingExtra
+from fedkg.privacy import Entry, Gaussian, Spent, epsilon_of
+
 
 def kept_private(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """What the promises of all arms came to, in words, from the lines of `privacy.csv`."""
@@ -19,16 +22,43 @@ def kept_private(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
 
 def added_up(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """What several protected trainings on the same data come to (basic composition), in words, from the lines of `privacy.csv`.
+    """What several protected trainings on the same data come to, in words, from the lines of `privacy.csv`.
 
-    Whoever sees all results, or the best of them, has learnt from every training.
+    Whoever sees all results, or the best of them, has learnt from every training. A row may be at another site in each of them, so that
+    the unit that is worst off in each stands for all. Their releases are composed by their Rényi divergence; under the classical
+    accountant epsilons and deltas are added up.
     """
     for unit in ("row", "site"):
         own = [row for row in rows if (row["unit"] == "a client") == (unit == "site")]
-        spent = {row["arm"]: (max(float(other["epsilon"]) for other in own if other["arm"] == row["arm"]), row["delta"]) for row in own}
-        if len(spent) > 1:
-            epsilon, delta = math.fsum(cost for cost, _ in spent.values()), math.fsum(float(chance) for _, chance in spent.values())
+        worst = {arm: _worst([row for row in own if row["arm"] == arm]) for arm in dict.fromkeys(row["arm"] for row in own)}
+        if len(worst) > 1:
+            epsilon, delta = _together(list(worst.values()))
             yield (
-                f"{len(spent)} trainings learnt from the same data, and each counts what it spends alone: all of them together, and a"
+                f"{len(worst)} trainings learnt from the same data, and each counts what it spends alone: all of them together, and a"
                 f" choice among them, keep a {unit} to epsilon {epsilon:.3g} at delta {delta:g} at most."
             )
+
+
+def _worst(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """The lines of the unit that has spent most."""
+    most = max(rows, key=lambda row: float(row["epsilon"]))["unit"]
+    return [row for row in rows if row["unit"] == most]
+
+
+def _together(each: Sequence[Sequence[Mapping[str, str]]]) -> tuple[float, float]:
+    """Epsilon and delta of several ledgers as if they were one."""
+    firsts = [rows[0] for rows in each]
+    added = math.fsum(float(row["epsilon"]) for row in firsts), math.fsum(float(row["delta"]) for row in firsts)
+    if any(row["accountant"] == "paper" for row in firsts):
+        return added
+    delta = max(float(row["delta"]) for row in firsts)
+    try:
+        return min((epsilon_of([_entry(row) for rows in each for row in rows], delta), delta), added)
+    except MissingExtra:  # a report may be made where nothing is trained
+        return added
+
+
+def _entry(row: Mapping[str, str]) -> Entry:
+    if row["each"]:
+        return Spent(what=row["what"], epsilon=float(row["each"]), releases=int(row["releases"]))
+    return Gaussian(what=row["what"], noise=float(row["noise"]), rate=float(row["rate"]), releases=int(row["releases"]))

@@ -12,6 +12,9 @@ from fedkg.jobs.compared.interval import interval
 SURE = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729)
 """95 % quantiles of Student's t with 1, 2, ... degrees of freedom; they fall, so that the last one is on the safe side for all beyond."""
 
+ALIKE = 1e-6
+"""Spread of two pairs, as a share of their mean, below which they are the same figure twice."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -21,7 +24,8 @@ class Verdict:
         pairs: one minus the other, seed by seed, where both were measured.
         mean, spread: of the pairs; the spread (standard deviation) is NaN for fewer than two.
         clear: 1 where the one is ahead beyond chance, -1 where the other is, 0 where neither is: a paired t-test of the mean, one-sided at
-            5 %. With three seeds the mean must be 1.7 times the spread. It says nothing of other data, other sites or other models.
+            5 %. With three seeds the mean must be 1.7 times the spread. Two pairs that are alike have no spread to judge by, and say
+            nothing. It says nothing of other data, other sites or other models.
     """
 
     pairs: tuple[float, ...]
@@ -53,5 +57,6 @@ def verdict(one: Sequence[float | None], other: Sequence[float | None]) -> Verdi
         return Verdict(pairs=pairs, mean=mean, spread=math.nan, clear=0)
     spread = statistics.stdev(pairs)
     quantile = SURE[min(len(pairs) - 1, len(SURE)) - 1]
-    sure = abs(mean) > quantile * spread / math.sqrt(len(pairs))
+    alike = len(pairs) == 2 and spread <= ALIKE * abs(mean)
+    sure = not alike and abs(mean) > quantile * spread / math.sqrt(len(pairs))
     return Verdict(pairs=pairs, mean=mean, spread=spread, clear=0 if not sure else 1 if mean > 0 else -1)

@@ -241,7 +241,8 @@ class Algorithm(Part):
             chosen_by="property" if self.grouping.fedstl else "loss",
             server_trains=self.grouping.fedstl is not None and self.grouping.fedstl.cluster_epochs > 0,
             penalised=self.sets is not None,
-            taught=self.grouping.fedstl is not None and self.grouping.fedstl.weight > 0,
+            evenly=self.grouping.fedstl is not None and self.grouping.fedstl.assignment == "capacity",
+            on_samples=False,  # under privacy a job mines privately and clusters by rows of the server (see `uncovered`)
             attackers=krum.attackers if krum else 0,
             trim=trimmed,
             **settings,

@@ -45,10 +45,10 @@ def _models(job: Job) -> Iterator[tuple[str, str]]:
         yield f"images have no time, and `data.window` cuts series: {data.set} has none", "leave out `data.window`"
     if data.set is None and job.model.inject is not None:
         yield "`model.inject` builds knowledge into models of data sets", "`data.set: table` with the rules' data contract, and `output`"
-    if job.training.projection and data.set is not None:
+    if job.training.projection and data.window is not None and data.window.horizon:
         yield (
-            "`training.projection` is for tables: answers about a data set are not projected yet",
-            "the rules as a penalty (`training.penalty`)",
+            "linear rules bound the answer to one row, and a forecast is many steps under rules over time",
+            "the rules as a penalty (`training.penalty`), or FedSTL's teacher, which moves forecasts",
         )
 
 

@@ -20,7 +20,7 @@ SIZES: Mapping[Kind, tuple[str, ...]] = {
     "gru": ("hidden", "layers", "reads"),
     "lstm": ("hidden", "layers", "reads"),
     "transformer": ("width", "layers", "heads", "feed", "dropout"),
-    "tabnet": ("steps", "width"),
+    "tabnet": ("steps", "width", "graph"),
     "module": ("path", "options"),
 }
 """Which fields a kind of model has; how many inputs and outputs it has, the data says."""
@@ -55,6 +55,16 @@ class Inject(Part):
         return self
 
 
+class Graph(Part):
+    """The knowledge graph beside a `tabnet`, fused with it by a learned share."""
+
+    files: tuple[str, ...] = Field(
+        default=(),
+        description="RDF files; empty: those among `rules`, or, where there are none, a graph of the columns' names and the rules.",
+    )
+    convolutions: Count = Field(default=3, description="Graph convolutions.")
+
+
 class Model(Part):
     """The network each site trains."""
 
@@ -71,6 +81,9 @@ class Model(Part):
     heads: Count | None = Field(default=None, description="Heads of attention of a `transformer`; empty: 2.")
     feed: Width | None = Field(default=None, description="Width of a `transformer`'s dense layers; empty: 200.")
     steps: Count | None = Field(default=None, description="Decision steps of a `tabnet`; empty: 5.")
+    graph: Graph | None = Field(
+        default=None, description="The knowledge graph that a `tabnet` reads beside each row (`true`, or a section); empty: none."
+    )
     path: str | None = Field(
         default=None, description="A `torch.nn.Module` as `package.file:Name`, or `net.py:Name` of a file beside the job."
     )
@@ -91,10 +104,10 @@ class Model(Part):
             raise ValueError("`name` and `kind` are the same field; give one of them")
         return {**{field: said for field, said in value.items() if field != "name"}, "kind": value["name"]}
 
-    @field_validator("inject", mode="before")
+    @field_validator("inject", "graph", mode="before")
     @classmethod
     def _all_of_it(cls, value: object) -> object:
-        """`inject: true` is `inject: {}`."""
+        """`inject: true` is `inject: {}`, and `graph` likewise."""
         return {} if value is True else None if value is False else value
 
     @model_validator(mode="after")

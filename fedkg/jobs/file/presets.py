@@ -27,3 +27,27 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "fltrust": {"aggregate": {"fltrust": {}}},
 }
 """Presets that a job may name."""
+
+TITLES: Mapping[str, str] = {
+    "fedavg": "FedAvg",
+    "scfa": "SCFA",
+    "fedprox": "FedProx",
+    "fedadam": "FedAdam",
+    "fedyogi": "FedYogi",
+    "fedadagrad": "FedAdagrad",
+    "scaffold": "SCAFFOLD",
+    "scaffnew": "Scaffnew",
+    "fedrep": "FedRep",
+    "ditto": "Ditto",
+    "ifca": "IFCA",
+    "fedstl": "FedSTL",
+    "pcfedavg": "PC-FedAvg",
+    "local_only": "Each site alone",
+    "centralised": "All data in one place",
+    "median": "Median",
+    "trimmed_mean": "Trimmed mean",
+    "krum": "Krum",
+    "multi_krum": "Multi-Krum",
+    "fltrust": "FLTrust",
+}
+"""What readers call a preset that a job names as it is."""

@@ -6,9 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fedkg.jobs.file.part import Part, Positive
+from fedkg.jobs.file.part import Part, Positive, Share
 
 Chance = Annotated[float, Field(gt=0, lt=1)]
+
+
+class MinedPrivately(Part):
+    """What properties of the sites' series cost, where an algorithm mines some: it stands in the ledger beside the training."""
+
+    epsilon: Positive = Field(description="What mining may spend of a row's privacy, for all properties of its site together.")
+    share: Share = Field(default=0.9, description="Share of a site's windows that should keep each end of a property.")
 
 
 class Privacy(Part):
@@ -30,8 +37,16 @@ class Privacy(Part):
         default="rdp", description="rdp and prv (closer, slower) compose by Opacus; paper: the classical formula, release by release."
     )
 
+    mined: MinedPrivately | None = Field(
+        default=None, description="How FedSTL's properties are mined under `unit: example`; under `client` they are each site's own matter."
+    )
+
     @model_validator(mode="after")
     def _something_asked(self) -> Privacy:
+        if self.mined is not None and self.unit == "client":
+            raise ValueError("`mined` belongs to `unit: example`: under `client` what a site mines is covered by the noise on its update")
+        if self.mined is not None and self.epsilon is not None and self.noise is None and self.mined.epsilon >= self.epsilon:
+            raise ValueError("`mined.epsilon` is a part of `epsilon`, and leaves the training nothing")
         if self.epsilon is None and self.noise is None:
             raise ValueError("give `epsilon`, `noise` or both: without them nothing is promised")
         return self

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedkg.errors import JobError, MissingExtra, UsageError
-from fedkg.jobs.file.overrides import apply_overrides
+from fedkg.jobs.file.overrides import apply_overrides, field_of
 from fedkg.jobs.file.schema import Job
 from fedkg.nearest import nearest
 
@@ -58,17 +58,19 @@ def job_of(
     """The job in a parsed document; `name` stands in errors, relative paths are relative to `base`. Raises JobError, UsageError.
 
     Args:
-        lines: where each field stands, see `lines_of`; a field that an override changes stands nowhere.
+        lines: where each field stands, see `lines_of`; a field that an override changes stands in the override.
     """
-    changed = {tuple(text.partition("=")[0].strip().split(".")) for text in overrides}
+    changed = {tuple(field_of(text.partition("=")[0].strip()).split(".")): text for text in overrides}
     document = apply_overrides(document, overrides, base)
     try:
         job = Job.model_validate(document)
     except ValidationError as error:
         written = document.get("algorithm")
         inline = f"algorithms.{written.get('preset', 'own')}." if isinstance(written, dict) else ""
-        places = {place: line for place, line in (lines or {}).items() if place not in changed}
-        raise _wrong_fields(name, error.errors(), places, inline) from error
+        said = {place: f"line {line}" for place, line in (lines or {}).items()} | {
+            place: f"--set {text}" for place, text in changed.items()
+        }
+        raise _wrong_fields(name, error.errors(), said, inline) from error
     return absolute(job, base)
 
 
@@ -83,9 +85,12 @@ def absolute(job: Job, base: Path) -> Job:
         place, _, name = (text or "").rpartition(":")
         return f"{fixed(place)}:{name}" if place.endswith(".py") else text
 
+    graph = job.model.graph
+    if graph is not None:
+        graph = graph.model_copy(update={"files": tuple(str(fixed(file)) for file in graph.files)})
     return job.model_copy(
         update={
-            "model": job.model.model_copy(update={"path": found(job.model.path)}),
+            "model": job.model.model_copy(update={"path": found(job.model.path), "graph": graph}),
             "rules": tuple(str(fixed(rule)) for rule in job.rules),
             "pack": fixed(job.pack),
             "data": job.data.model_copy(update={"path": fixed(job.data.path)}),
@@ -155,7 +160,7 @@ def parse_yaml(text: str, name: str) -> Document:
     return document
 
 
-def _wrong_fields(name: str, errors: Sequence[ErrorDetails], where: Mapping[tuple[str, ...], int], inline: str = "") -> JobError:
+def _wrong_fields(name: str, errors: Sequence[ErrorDetails], where: Mapping[tuple[str, ...], str], inline: str = "") -> JobError:
     """One message of all wrong fields; `inline` is where an algorithm is kept that the file has in place of its name."""
     by_field: dict[str, list[ErrorDetails]] = {}
     for error in errors:
@@ -171,11 +176,11 @@ def _wrong_fields(name: str, errors: Sequence[ErrorDetails], where: Mapping[tupl
     return JobError(f"{name}: {len(wrong)} fields are wrong\n  " + "\n  ".join(lines))
 
 
-def _line(field: str, where: Mapping[tuple[str, ...], int]) -> str:
-    """`` (line 12)``; of a field that is missing, the line of the section that should have it; nothing where that is not known."""
+def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:
+    """`` (line 12)``, or the option that says it; of a field that is missing, those of its section; nothing where that is not known."""
     path = tuple(field.split("."))
     found = next((where[path[:length]] for length in range(len(path), 0, -1) if path[:length] in where), None)
-    return "" if found is None else f" (line {found})"
+    return "" if found is None else f" ({found})"
 
 
 def _is_branch(part: int | str) -> bool:

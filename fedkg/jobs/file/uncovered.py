@@ -22,6 +22,18 @@ def uncovered(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             "inputs are standardised by rows of the server, as sums over the sites' rows are not noised; `data.server` leaves it none",
             "`data.server` above 0",
         )
+    fedstl = section.grouping.fedstl
+    if job.privacy.unit == "example" and fedstl is not None and (fedstl.weight or fedstl.clusters > 1):
+        if job.privacy.mined is None:
+            yield (
+                "FedSTL mines properties in the rows of each site, and steers and clusters it by them",
+                "`privacy.mined: {epsilon: ...}`, what of a row's privacy mining may spend",
+            )
+        if fedstl.clusters > 1 and not job.data.server:
+            yield (
+                "under `unit: example` sites are put into clusters by rows of the server, and `data.server` leaves it none",
+                "`data.server` above 0",
+            )
     if job.theory is not None:
         yield "`theory` looks at the gradients of all sites without noise, and tells of them", "leave out `theory` or `privacy`"
     if job.model.inject is not None and job.model.inject.trust == "cross-validation":

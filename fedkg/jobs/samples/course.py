@@ -5,7 +5,7 @@ Letters: N test samples, K sites, H outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,10 @@ from fedkg.federated.problem import pool
 from fedkg.federated.temporal.judged import Kept
 from fedkg.federated.temporal.judged import judged as judged_properties
 from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.used import used_properties
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.folder import Row
+from fedkg.jobs.learned import property_rows
 from fedkg.jobs.samples.figures import answered, figures_of, mean_of, threshold_of
 from fedkg.jobs.samples.rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
@@ -57,9 +59,16 @@ class SampleCourse:
         test = self.samples.rows(TEST)
         if self.shared:
             return mean_of([self._figures(params, test) for params in models])
-        found = [(params, test[own]) for params, own in zip(self._each(models), self._places(), strict=True) if len(own)]
-        answers = torch.cat([answered(self.problem.model, params, self.x[torch.from_numpy(own)]) for params, own in found])
-        return figures_of(self.samples.ready, answers, self._targets(np.concatenate([own for _, own in found])), self._threshold(models[0]))
+        places = self._places()
+        answers = torch.cat(
+            [
+                answered(self.problem.model, params, self.x[torch.from_numpy(test[own])])
+                for params, own in zip(self._each(models), places, strict=True)
+                if len(own)
+            ]
+        )
+        targets = self._targets(test[np.concatenate([own for own in places if len(own)])])
+        return figures_of(self.samples.ready, answers, targets, self._threshold(models[0]))
 
     def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Course.end`. `Any`: the server's last state."""
@@ -80,11 +89,19 @@ class SampleCourse:
             "sites.csv": sites,
             "forecasts.csv": self._forecasts(state),
             "sets.csv": set_rows(self.arm.id, self.problem.clients.names, models, self.sets),
+            "properties.csv": self._properties(),
         }
 
-    def _each(self, models: Sequence[Params]) -> list[Params]:
-        """The model of every site."""
-        return [models[min(site, len(models) - 1)] for site in range(len(self.problem.clients.names))]
+    def _properties(self) -> list[Row]:
+        """Lines of `properties.csv`; under privacy only of what was mined privately and stands in the ledger."""
+        clients, found = self.problem.clients, None if self.inferred is None else self.inferred.own
+        if self.arm.job.privacy is not None and (found is None or found.epsilon is None or found not in used_properties(self.algorithm)):
+            return []
+        return property_rows(self.arm.id, clients.names, clients.samples, found)
+
+    def _each(self, models: Sequence[Params]) -> Iterator[Params]:
+        """The model of every site, one after the other."""
+        return (models[min(site, len(models) - 1)] for site in range(len(self.problem.clients.names)))
 
     def _places(self) -> list[Index]:
         """Places of each site's own test samples among all test samples."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor
 from fedkg.data.sets import Standardised
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.losses import KnownSquaredError, Loss
-from fedkg.federated.evaluation import accuracy, best_threshold, detection
+from fedkg.federated.evaluation import Detection, accuracy, best_threshold, detection
 from fedkg.models import Model, Params, predict
 
 PIECE = 512
@@ -44,7 +44,7 @@ def figures_of(ready: Standardised, answers: Tensor, y: Tensor, threshold: float
             logits = answers.squeeze(-1)
             found = detection(torch.sigmoid(logits), y, threshold)
             loss = float(F.binary_cross_entropy_with_logits(logits.double(), y.double()))
-            return {"f1": found.f1, "precision": found.precision, "recall": found.recall, "loss": loss, "threshold": threshold}
+            return {"f1": found.f1, "precision": right_of(found), "recall": found.recall, "loss": loss, "threshold": threshold}
         case "classes":
             loss = float(F.cross_entropy(answers.double(), y))
             return {"accuracy": accuracy(answers, y), "loss": loss}
@@ -64,10 +64,16 @@ def _of_numbers(ready: Standardised, answers: Tensor, y: Tensor) -> dict[str, fl
     return {"mse": mse, "rmse": math.sqrt(float(units[known].square().mean())), "loss": mse}
 
 
-def mean_of(each: list[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of every figure over several models."""
+def mean_of(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every figure over several models, those for which it is known."""
     names = [name for name in each[0] if all(name in one for one in each)] if each else []
-    return {name: sum(one[name] for one in each) / len(each) for name in names}
+    known = {name: [one[name] for one in each if not math.isnan(one[name])] for name in names}
+    return {name: sum(own) / len(own) if own else math.nan for name, own in known.items()}
+
+
+def right_of(found: Detection) -> float:
+    """Which share of the alarms is right; NaN where there is no alarm."""
+    return found.precision if found.true_positive + found.false_positive else math.nan
 
 
 def threshold_of(given: float | str, model: Model, params: Params, x: Tensor, y: Tensor) -> float:

@@ -14,11 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.data import Scaling
 from fedkg.data.partition import Split
 from fedkg.errors import JobError
 from fedkg.federated import Clients, Problem, clients_of
-from fedkg.federated.model.told import Bounded, informed
-from fedkg.federated.temporal.shared import Inferred, inferred
+from fedkg.federated.model.answers import Projected
+from fedkg.federated.model.told import Bounded, BoundedChance, Laid, informed
+from fedkg.federated.temporal.forecast_rules import about_outputs
+from fedkg.federated.temporal.shared import Inferred, inferred, inferred_privately
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.assemble import assembled
 from fedkg.jobs.built import built, head_of
@@ -26,13 +29,14 @@ from fedkg.jobs.file.model import Inject
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.file.uncovered import taken_as_known
 from fedkg.jobs.folder import Row
-from fedkg.jobs.guarded import guarded
+from fedkg.jobs.graphs import Graphs, graph_sources
+from fedkg.jobs.guarded import derived, guarded
 from fedkg.jobs.measure import MEASURES, Measure
 from fedkg.jobs.samples.checks import sample_checks
 from fedkg.jobs.samples.course import SampleCourse
 from fedkg.jobs.samples.figures import loss_of
-from fedkg.jobs.samples.known import told, with_told
-from fedkg.jobs.samples.rules import SampleRules, layout_of, output_of, sample_rules
+from fedkg.jobs.samples.known import codes_of, told, with_told
+from fedkg.jobs.samples.rules import SampleRules, laid_out, layout_of, output_of, sample_rules, selecting
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples, counted, dealt, held_out, owners, read_samples
 from fedkg.jobs.samples.trusted import cross_validated
 from fedkg.jobs.set_rows import sets_of_arm
@@ -70,6 +74,7 @@ class Sets:
     pack: Pack
     samples: Samples
     output: str
+    _graphs: Graphs
     scenes: dict[str, Dealt] = field(default_factory=dict)
     _x: dict[str, Tensor] = field(default_factory=dict)
     _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -85,7 +90,7 @@ class Sets:
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
         """See `Ground.files`."""
-        return self.samples.files
+        return (*self.samples.files, *graph_sources(self.job))
 
     @property
     def measure(self) -> Measure:
@@ -101,9 +106,7 @@ class Sets:
                 owner = owners(self.samples, arm.job, split, rows, arm.seed)
                 self.scenes[arm.scenario] = Dealt(split=split, rows=rows, owner=owner)
         for arm in {arm.job.model.model_dump_json(): arm for arm in arms}.values():
-            model = self._model(arm, trust=0.0)
-            sample_rules(self.pack, self.samples.source, self.samples.ready, self.output, self._told_names(arm), self._horizon)
-            head_of(arm.job.model, model)
+            head_of(arm.job.model, self._model(arm, trust=0.0, rules=self._rules(arm)))
 
     def sites(self, arm: Arm) -> int:
         """See `Ground.sites`."""
@@ -143,8 +146,8 @@ class Sets:
         """See `Ground.course`."""
         scene, section = self.scenes[arm.scenario], algorithm_of(arm.job)
         trust, said = self._trusted(arm)
-        model = self._model(arm, trust)
-        rules = sample_rules(self.pack, self.samples.source, self.samples.ready, self.output, self._told_names(arm), self._horizon)
+        rules = self._rules(arm)
+        model = self._model(arm, trust, rules)
         x, server = self._inputs(arm), self.samples.rows(SERVER)
         clients = self._clients(arm, scene, x)
         problem = Problem(
@@ -196,20 +199,57 @@ class Sets:
                 help="infer NAME per client find ?low, ?high in operational_range(SIGNAL, ?low, ?high, 0, 1)",
             )
 
-    def _model(self, arm: Arm, trust: float) -> Model:
+    def _rules(self, arm: Arm) -> SampleRules:
+        source, ready = self.samples.source, self.samples.ready
+        extra = self._wide(arm).shape[-1] - ready.data.x.shape[-1]
+        told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
+        return sample_rules(self.pack, source, ready, self.output, told_names, self._horizon, coded=arm.job.training.projection)
+
+    @property
+    def _laid(self) -> bool:
+        """Whether samples stand as rows, whatever their shape."""
+        return laid_out(self.pack, self.samples.source, self._horizon)
+
+    def _model(self, arm: Arm, trust: float, rules: SampleRules) -> Model:
+        """The model of an arm, with what is known of its answers, and what rules ask of them, around it."""
+        model = self._told_model(arm, trust)
+        if self._laid:
+            model = Laid(model=model, shape=self._wide(arm).shape[1:])
+        if not arm.job.training.projection:
+            return model
+        if rules.rows is None or self.samples.source.task == "classes":
+            what = "the rules bound no answer" if rules.rows is None else "the answers are classes, which linear rules do not bound"
+            raise JobError(
+                f"training.projection: {what}", help="the rules as a penalty (`training.penalty`)" if rules.rows else "leave it out"
+            )
+        return Projected(model=model, rules=rules.rows, keys=tuple(column.name for column in selecting(rules.pack)))
+
+    def _told_model(self, arm: Arm, trust: float) -> Model:
         """The model of an arm, with what is known of its answers around it."""
         data, section = self.samples.ready.data, arm.job.model
         outputs = len(data.classes) if data.task == "classes" else len(data.targets) if data.task == "forecast" else 1
-        model = built(section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon)
+        graph = self._graphs.of(arm.job, data.features)
+        model = built(section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph)
         if section.inject is None:
             return model
         width = data.x.shape[-1]
         if data.task == "classes":
             return informed(model, width, outputs, trust)
+        if data.task == "detection":
+            return BoundedChance(model=model, width=width, windows=data.x.ndim == 3, trust=trust)
         return Bounded(model=model, width=width, numbers=outputs, windows=data.x.ndim == 3, trust=trust)
 
     def _inputs(self, arm: Arm) -> Tensor:
-        """What models read of all samples, with what is known behind it where the arm injects it."""
+        """What models read of all samples, as they read it: laid out as rows where rules do, with codes where answers are projected."""
+        x = self._wide(arm)
+        if self._laid:
+            x = x.flatten(1)
+        columns = selecting(about_outputs(self.pack)) if arm.job.training.projection else []
+        codes = [torch.from_numpy(codes_of(column, self.samples.source)).to(x.dtype) for column in columns]
+        return torch.cat([x, torch.stack(codes, 1)], 1) if codes else x
+
+    def _wide(self, arm: Arm) -> Tensor:
+        """All samples in their own shape, with what is known behind their features where the arm injects it."""
         inject, ready = arm.job.model.inject, self.samples.ready
         key = "" if inject is None else f"{inject.range}{inject.predict}"
         if key not in self._x:
@@ -219,12 +259,10 @@ class Sets:
 
     def _known(self, inject: Inject) -> NDArray[np.float64]:
         source, outputs = self.samples.source, self.samples.ready.outputs
-        if source.task == "detection":
-            raise JobError(
-                "model.inject: of a yes-or-no nothing is injected yet", help="a label with two classes: `label NAME classes no, yes`"
-            )
         if source.x.ndim == 4:
             raise JobError("model.inject: knowledge is about signals, and the samples are images")
+        if source.task == "detection":  # a probability, in its own unit
+            outputs = Scaling(names=(self.output,), mean=np.zeros(1), std=np.ones(1))
         channels = {name: self._name(name) for name in (outputs.names if outputs is not None else (self.output,))}
         return told(self.pack, source, inject, outputs, channels)
 
@@ -235,10 +273,6 @@ class Sets:
         known = [column for column in self.pack.manifest.contract.columns if column.role == "output"]
         return next((column.name for column in known if target in (column.source, column.name)), target)
 
-    def _told_names(self, arm: Arm) -> tuple[str, ...]:
-        extra = self._inputs(arm).shape[-1] - self.samples.ready.data.x.shape[-1]
-        return tuple(f"(known {number})" for number in range(1, extra + 1))
-
     def _trusted(self, arm: Arm) -> tuple[float, str]:
         """How far predictions are followed in an arm, and how that was found."""
         inject = arm.job.model.inject
@@ -247,8 +281,8 @@ class Sets:
         key = f"{arm.scenario}|{arm.job.model.model_dump_json()}"
         if key not in self._trust:
             clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
-            loss = loss_of(self.samples.source.task, 1.0)
-            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust), settings_of(arm))
+            loss, rules = loss_of(self.samples.source.task, 1.0), self._rules(arm)
+            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings_of(arm))
             self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
         return self._trust[key]
 
@@ -298,12 +332,27 @@ class Sets:
         """What is mined in the sites' series before the training; None where the rules infer nothing of forecasts."""
         if not (self._horizon and self.pack.manifest.inferences):
             return None
-        key = f"{arm.scenario}|{share}"
+        fedstl, privacy = algorithm_of(arm.job).grouping.fedstl, arm.job.privacy
+        mining = None if fedstl is None or privacy is None else privacy.mined
+        key = f"{arm.scenario}|{share}|{mining}"
         if key not in self._mined:
             outputs = self.samples.ready.outputs
             assert outputs is not None, "forecasts are numbers"
-            self._mined[key] = inferred(self.pack, clients, layout_of(outputs), steps=self._horizon, share=share, seed=arm.seed)
+            layout, steps = layout_of(outputs), self._horizon
+            if mining is None:
+                self._mined[key] = inferred(self.pack, clients, layout, steps=steps, share=share, seed=arm.seed)
+            else:
+                x, y = self._of_server(arm)
+                seed = derived(arm.seed, key, *(one.text for one in self.pack.manifest.inferences))  # other numbers, other noise
+                self._mined[key] = inferred_privately(
+                    self.pack, clients, layout, steps=steps, x=x, y=y, epsilon=mining.epsilon, share=mining.share, seed=seed
+                )
         return self._mined[key]
+
+    def _of_server(self, arm: Arm) -> tuple[Tensor, Tensor]:
+        """The samples on which the server judges models, with their targets."""
+        index = torch.from_numpy(self._probe(arm))
+        return self._inputs(arm)[index], torch.from_numpy(self.samples.ready.data.y)[index].to(torch.float32)
 
 
 def on_sets(job: Job, pack: Pack) -> Sets:
@@ -311,4 +360,4 @@ def on_sets(job: Job, pack: Pack) -> Sets:
     samples = read_samples(job, pack)
     said = any(rule.output for rule in pack.manifest.rules) or bool(pack.manifest.knowledge)
     output = output_of(pack, job.output, wanted=said and job.data.window is None)
-    return Sets(job=job, pack=pack, samples=samples, output=output)
+    return Sets(job=job, pack=pack, samples=samples, output=output, _graphs=Graphs(pack))

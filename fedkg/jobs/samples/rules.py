@@ -35,7 +35,7 @@ from fedkg.jobs.folder import Row
 from fedkg.jobs.samples.figures import PIECE
 from fedkg.jobs.samples.known import codes_of
 from fedkg.models import Model, Params
-from fedkg.pack import Pack
+from fedkg.pack import Column, Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,8 +106,13 @@ class SampleRules:
         return Verdicts(broken=broken, applied=applied, margin=margin)
 
 
-def sample_rules(pack: Pack, source: DataSet, ready: Standardised, output: str, told: Sequence[str], horizon: int) -> SampleRules:
+def sample_rules(
+    pack: Pack, source: DataSet, ready: Standardised, output: str, told: Sequence[str], horizon: int, *, coded: bool = False
+) -> SampleRules:
     """The rules over samples that carry `told` columns behind their features.
+
+    Rules about the label of a window read its last step, those about an image none of its pixels: such samples come laid out as rows
+    (`laid_out`). With `coded` the codes of the categories that rules select rows by stand behind all other columns.
 
     Raises:
         JobError, LayoutError: when rules read what samples or answers do not have.
@@ -127,21 +132,49 @@ def sample_rules(pack: Pack, source: DataSet, ready: Standardised, output: str, 
                 help="name the output, or its column, as the data does; or forecast it (`data.window.targets`)",
             ) from error
         return SampleRules(pack=own, forecasts=_observed(rules, ready))
-    if source.x.ndim != 2:
-        raise JobError(
-            "rules about the label of a window, or of an image, are not judged in jobs yet",
-            received=", ".join(rule.name for rule in pack.manifest.rules if rule.output),
-            help="rules about forecasts (`data.window.horizon`), or about rows",
-        )
-    assert ready.inputs is not None, "rows are scaled"
-    names = (*ready.inputs.names, *told)
+    names, mean, std = _columns(source, ready, told)
+    used = selecting(own)
+    if coded:
+        names += [f"{column.source} (code)" for column in used]
+        mean, std = [*mean, *[0.0] * len(used)], [*std, *[1.0] * len(used)]
+    module = ConstraintModule(own, x=columns(names, mean=mean, std=std), y=_answers(source, ready, output))
+    return SampleRules(pack=own, rows=module, codes={column.source: torch.from_numpy(codes_of(column, source)) for column in used})
+
+
+def laid_out(pack: Pack, source: DataSet, horizon: int) -> bool:
+    """Whether samples are laid out as rows: windows and images whose label rules speak of."""
+    return source.x.ndim != 2 and not horizon and bool(about_outputs(pack).banks)
+
+
+def selecting(pack: Pack) -> list[Column]:
+    """The categories by which the rules select their rows, in the order of the contract."""
+    used = sorted({key for bank in pack.banks for key in bank.keys.flatten().tolist() if key >= 0})
+    return [pack.manifest.contract.columns[key] for key in used]
+
+
+def _columns(source: DataSet, ready: Standardised, told: Sequence[str]) -> tuple[list[str], list[float], list[float]]:
+    """Names, means and deviations of the columns of samples as rows: of a window step by step, the last one under its own names."""
+    assert ready.inputs is not None, "samples are scaled"
+    names = [*ready.inputs.names, *told]
     mean = [*ready.inputs.mean.tolist(), *[0.0] * len(told)]
     std = [*ready.inputs.std.tolist(), *[1.0] * len(told)]
-    module = ConstraintModule(own, x=columns(names, mean=mean, std=std), y=_answers(source, ready, output))
-    used = sorted({key for bank in own.banks for key in bank.keys.flatten().tolist() if key >= 0})
-    contract = own.manifest.contract
-    codes = {contract.columns[key].source: torch.from_numpy(codes_of(contract.columns[key], source)) for key in used}
-    return SampleRules(pack=own, rows=module, codes=codes)
+    if source.x.ndim == 3:
+        steps = source.x.shape[1]
+        return (
+            [f"{name} ({back} steps before)" if back else name for back in range(steps - 1, -1, -1) for name in names],
+            mean * steps,
+            std * steps,
+        )
+    if source.x.ndim == 4:
+        pixels = source.x.shape[2] * source.x.shape[3]
+        each = [[value] * pixels for value in range(len(names))]
+        places = [place for own in each for place in own]
+        return (
+            [f"{names[place]} (pixel {number % pixels + 1})" for number, place in enumerate(places)],
+            [mean[p] for p in places],
+            [std[p] for p in places],
+        )
+    return names, mean, std
 
 
 def layout_of(scaling: Scaling) -> InputLayout:

@@ -11,6 +11,7 @@ from fedkg.federated import Algorithm, Problem, Scorer
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
+from fedkg.jobs.graphs import Graphs, graph_sources
 from fedkg.jobs.measure import MEASURES, Measure
 from fedkg.jobs.set_rows import set_rows, sets_of_arm
 from fedkg.jobs.tables.judge import data_checks, module_of, no_tally, rule_table, scorer_of
@@ -59,6 +60,7 @@ class Tables:
     """See `Ground`; what arms have in common is made once."""
 
     prepared: Prepared
+    _graphs: Graphs
     scenarios: dict[str, Scenario] = field(default_factory=dict)
     _shared: dict[bool, tuple[Prepared, Held, ConstraintModule]] = field(default_factory=dict)
     _scorers: dict[str, Scorer] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Tables:
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
         """See `Ground.files`."""
-        return self.prepared.tables.files
+        return (*self.prepared.tables.files, *graph_sources(self.job))
 
     @property
     def measure(self) -> Measure:
@@ -115,7 +117,7 @@ class Tables:
     def course(self, arm: Arm) -> TableCourse:
         """See `Ground.course`."""
         prepared, held, module = self._of(arm)
-        model = model_of(arm.job, prepared, module)
+        model = model_of(arm.job, prepared, module, self._graphs.of(arm.job, self.prepared.features.names))
         scene = self.scenarios[arm.scenario]
         problem = problem_of(arm, prepared, scene, module, model, self._scorer(arm, model))
         return TableCourse(
@@ -151,7 +153,7 @@ class Tables:
 
 def on_tables(job: Job, pack: Pack) -> Tables:
     """The tables of a job. Raises JobError, TableError: naming the field, file or column that is wrong."""
-    return Tables(prepared=prepare(job, pack))
+    return Tables(prepared=prepare(job, pack), _graphs=Graphs(pack))
 
 
 def split_document(prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[str, Scenario]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from fedkg.jobs.sources import Tables
 from fedkg.jobs.sweep.grid import axis_of
 from fedkg.jobs.sweep.sweep import run_sweep
 from fedkg.jobs.tables.prepare import ROW, prepare
+from fedkg.jobs.training import settings_of
 from fedkg.report.privacy import privacy_table
 
 EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
@@ -161,10 +162,30 @@ def test_trainings_on_the_same_data_add_up(fields, tmp_path):
     worst = {arm: max(float(row["epsilon"]) for row in rows(run.folder) if row["arm"] == arm) for arm in ("scfa-s0", "scfa-s1")}
     [said] = [sentence for sentence in run.sentences if "learnt from the same data" in sentence]
     assert said.startswith("2 trainings")
-    assert f"epsilon {sum(worst.values()):.3g} at delta 0.002" in said
+    epsilon = float(said.partition("to epsilon ")[2].partition(" at delta 0.001 ")[0])
+    assert max(worst.values()) < epsilon < 0.9 * sum(worst.values())  # composed: less than added up
     table = privacy_table(rows(run.folder))
     assert table is not None
     assert said in table["notes"]
+
+
+def test_no_two_protected_trainings_share_their_noise(fields):
+    """With the same noise in two of them, their difference would tell of the rows without any."""
+    compare = {"algorithm": ["fedavg", "scfa", "local_only"], "training.learning_rate": [0.1, 0.2]}
+    job = job_of({**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path())
+    arms = arms_of(job)
+    seeds = {arm.id: settings_of(arm).seed for arm in arms}
+    private = [seeds[arm.id] for arm in arms if arm.algorithm != "local_only"]
+    assert len(set(private)) == len(private) == 8
+    assert all(0 <= seed < 2**63 for seed in private)
+    assert [seeds[arm.id] for arm in arms if arm.algorithm == "local_only"] == [0, 1, 0, 1]
+    computed = {**fields["training"], "executor": "processes", "workers": 2}
+    again = job_of(
+        {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2, "training": computed, "title": "x"}, name="k", base=Path()
+    )
+    assert {arm.id: settings_of(arm).seed for arm in arms_of(again)} == seeds
+    plain = job_of({**fields, "compare": compare}, name="j", base=Path())
+    assert {settings_of(arm).seed for arm in arms_of(plain)} == {0}
 
 
 REFUSED = [
@@ -240,7 +261,7 @@ def test_the_cells_of_a_grid_add_up(fields, tmp_path):
     costs = [max(float(row["epsilon"]) for row in rows(folder)) for folder in sorted((tmp_path / "sweep" / "cells").iterdir())]
     [said] = [sentence for sentence in sweep.sentences if "learnt from the same data" in sentence]
     assert said.startswith("2 trainings")
-    assert f"epsilon {sum(costs):.3g} at" in said
+    assert max(costs) < float(said.partition("to epsilon ")[2].partition(" at delta ")[0]) < sum(costs)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,10 @@ def test_a_run_under_observation_is_trained_as_any_other(fields: dict[str, Any],
         )
         assert terms["total"] == pytest.approx(by_hand.total)
         assert terms["step_small_enough"] is by_hand.step_small_enough
+        parameters = int(float(RunFolder(seen).rows("rounds.csv")[0]["bytes_paper"])) // 4
+        lost, share = training["noise_loss"], training["constants"]["theta"]
+        assert lost["unconstrained"] == pytest.approx(training["smoothness"] * parameters)
+        assert lost["claimed_constrained"] == (pytest.approx(share * lost["unconstrained"]) if share else None)
         assert sum(training["zones"].values()) == 4
         assert training["constants"]["draws"] == 50
         assert training["constants"]["theta_low"] <= training["constants"]["theta"] <= training["constants"]["theta_high"]

@@ -33,7 +33,7 @@ def test_ctrl_c_stops_and_resume_goes_on_to_the_bit(job_fields, tmp_path, stop_a
 
     with pytest.raises(Stopped, match="fedkg run --resume") as caught:
         run_job(job_fields, out=tmp_path / "run", on_event=interrupt)
-    assert caught.value.exit_code == 3
+    assert caught.value.exit_code == 130
     assert figures(resume(tmp_path / "run").folder) == whole
 
 

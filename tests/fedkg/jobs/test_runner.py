@@ -22,6 +22,7 @@ FILES = {
     "forecasts.csv",
     "job.yaml",
     "pack.fkgpack",
+    "properties.csv",
     "results.json",
     "rounds.csv",
     "rules.csv",

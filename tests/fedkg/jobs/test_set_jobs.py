@@ -311,7 +311,7 @@ def test_wrong_fields_are_named_with_their_line(tmp_path):
     assert any("`model.kind`" in line and line.endswith("(line 7)") for line in told)
     with pytest.raises(JobError) as caught:
         read_job(tmp_path / "job.yaml", ["data.clients=some", "model.kind=mlp"])
-    assert str(caught.value).endswith("(line 3)")  # what the command line says stands on no line of its own
+    assert str(caught.value).endswith("(--set data.clients=some)")  # what the command line says stands on no line
 
 
 def test_rules_without_knowledge_have_nothing_to_inject(tmp_path):

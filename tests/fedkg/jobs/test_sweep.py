@@ -71,7 +71,7 @@ def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, t
 
     with pytest.raises(Stopped, match="fedkg run --resume") as caught:
         run_sweep(job, [], (0, 1, 2), out=tmp_path / "stopped", overrides=SMALL, on_event=interrupt)
-    assert caught.value.exit_code == 3
+    assert caught.value.exit_code == 130
     told = standing(tmp_path / "stopped")
     assert [run.state for run in told.runs] == ["done", "begun", "open"]
     assert [training.round for training in told.runs[1].trainings] == [2, 0]

@@ -1,0 +1,109 @@
+"""A run once more, from what its folder holds, and whether the same came of it to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedkg.errors import JobError, UsageError
+from fedkg.jobs.begun import machine
+from fedkg.jobs.checkpoint import load_state
+from fedkg.jobs.events import Listener, ignore
+from fedkg.jobs.folder import ARMS, CSV_FIELDS, RunFolder, next_folder
+from fedkg.jobs.runner import again
+from fedkg.jobs.sweep.plan import is_sweep
+
+APART = frozenset({"seconds", "notes"})
+"""Columns that tell of the machine's pace, and of what was measured to choose an executor."""
+
+MOST = 20
+"""Differences that are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduced:
+    """What came of a run when it was run again.
+
+    Attributes:
+        folder: of the second run. differences: in words, at most `MOST` of them; none where both are alike to the bit.
+        more: differences that are not told. compared: how many figures were. elsewhere: what of the machine is another than it was.
+    """
+
+    folder: Path
+    differences: tuple[str, ...]
+    more: int
+    compared: int
+    elsewhere: tuple[str, ...]
+
+
+def reproduce(folder: str | Path, *, out: str | Path | None = None, on_event: Listener = ignore) -> Reproduced:
+    """Train everything that a finished run has trained once more, and compare figures and models.
+
+    The job, the pack and the executors are those of the folder, the data files those that it names, which must be unchanged.
+
+    Args:
+        out: the folder of the second run; by default the next free one beside the first, ``NAME-again-001``.
+
+    Raises:
+        UsageError: the folder is a sweep's, or no run's; `out` is taken.
+        JobError: the run is not finished, or a file is no longer what it was begun with.
+        Stopped: on Ctrl-C.
+    """
+    first = RunFolder(Path(folder))
+    if is_sweep(first.path):
+        raise UsageError(f"{folder} holds a sweep", help=f"name one of its runs: {first.path}/cells/...")
+    if first.exists() and not all(entry.get("done") for entry in first.read_json(ARMS)):
+        raise JobError(f"the run in {folder} is not finished: there is nothing whole to compare with", help=f"fedkg run --resume {folder}")
+    elsewhere = tuple(_elsewhere(first.environment())) if first.exists() else ()
+    place = Path(out) if out is not None else next_folder(f"{first.path.name}-again", first.path.parent)
+    second = RunFolder(again(first.path, place, on_event=on_event).folder)
+    found, compared = [], 0
+    for name in CSV_FIELDS:
+        before, now = first.rows(name), second.rows(name)
+        compared += sum(len(row) - len(APART & row.keys()) for row in before)
+        found += list(_lines(name, before, now))
+    for entry in first.read_json(ARMS):
+        compared += 1
+        found += list(_models(first, second, entry["id"]))
+    return Reproduced(
+        folder=second.path, differences=tuple(found[:MOST]), more=max(0, len(found) - MOST), compared=compared, elsewhere=elsewhere
+    )
+
+
+def _elsewhere(environment: dict[str, Any]) -> Iterator[str]:
+    """What a run depends on beside its files, where it has changed. `Any`: JSON."""
+    now = machine()
+    for name in ("fedkg", "python", "platform"):
+        if environment.get(name) != now[name]:
+            yield f"{name}: {environment.get(name)} -> {now[name]}"
+    for name, version in now["libraries"].items():
+        if (before := environment.get("libraries", {}).get(name)) != version:
+            yield f"{name}: {before} -> {version}"
+
+
+def _lines(name: str, before: list[dict[str, str]], now: list[dict[str, str]]) -> Iterator[str]:
+    """Where two files differ, line by line: as text, since numbers are written with every bit."""
+    if len(before) != len(now):
+        yield f"{name}: {len(before)} lines -> {len(now)}"
+        return
+    for one, other in zip(before, now, strict=True):
+        for field, value in one.items():
+            if field not in APART and other[field] != value:
+                where = ", ".join(f"{key} {one[key]}" for key in ("arm", "round", "client", "rule") if one.get(key))
+                yield f"{name}, {where}: {field} {value or 'nothing'} -> {other[field] or 'nothing'}"
+
+
+def _models(first: RunFolder, second: RunFolder, arm: str) -> Iterator[str]:
+    """Whether the server's last models are the same to the bit."""
+    one, other = load_state(first, arm), load_state(second, arm)
+    if one is None or other is None or one.models.keys() != other.models.keys():
+        yield f"checkpoint of {arm}: its models are not there, or others"
+        return
+    for name, value in one.models.items():
+        if not torch.equal(value, other.models[name]):
+            away = float((value.double() - other.models[name].double()).abs().max())
+            yield f"checkpoint of {arm}: `{name}` differs by up to {away:.3g}"
