@@ -132,6 +132,7 @@ def ours(name: str, kind: str, folder: Path) -> None:
     clients = Clients(names=tuple(f"client_{place}" for place in range(len(x))), x=tuple(x), y=tuple(y))
     problem = Problem(model=case.model, loss=case.loss, clients=clients)
     executor = "processes" if name == OURS[1] else "stacked"
+    torch.set_num_threads(2)  # which compiled loops take as well; the library's operations take one, as the settings say
     settings = Settings(
         rounds=len(cohorts),
         participation=cohorts.shape[1] / len(x),

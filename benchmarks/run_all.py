@@ -30,11 +30,16 @@ QUICK: dict[str, tuple[str, ...]] = {
     "federated_growth": ("--turns", "1"),
     "federated_peers": ("--quick", "--turns", "1"),
     "fedstl_traffic": ("--rounds", "1", "--hours", "400", "--cell", "rnn"),
+    "granger": ("--quick", "--turns", "1"),
+    "granger_paper": ("--quick",),
+    "granger_skab": ("--quick",),
+    "graph_store": ("--triples", "10000", "--repeats", "1", "--rdflib", "2000"),
     "keyed_rows": ("--rows", "60", "--machines", "6", "--batch", "64", "--repeats", "2"),
     "legacy_compile": ("--entities", "200", "--queries", "60", "--repeats", "1", "--growth", "200"),
     "linear_layer": ("--batch", "64", "--repeats", "1", "--patience", "40"),
     "logic_tensor_networks": ("--rules", "60", "--batch", "128", "--repeats", "1"),
     "mining": ("--clients", "20", "--repeats", "1", "--searched", "1"),
+    "ontology_closure": ("--turns", "1", "--machines", "500", "--small", "40", "--patience", "20", "--most", "15"),
     "personal_constraints": ("--rounds", "5", "--samples", "200"),
     "polytope": ("--points", "32", "--repeats", "1"),
     "private_steps": ("--turns", "2"),
@@ -61,6 +66,8 @@ PACKAGES = (
     "pyproximal",
     "sparsemax",
     "shacl",
+    "owlrl",
+    "reasonable",
 )
 
 

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
 from fedkg.constraints.engine.traces import windows
-from fedkg.constraints.fused.batch import fused_batch
+from fedkg.constraints.fused.batch import Places, fused_places, is_plain
 from fedkg.constraints.fused.bound import fused
 from fedkg.constraints.fused.call import Call, robustness
 from fedkg.pack import (
@@ -164,12 +164,17 @@ def formula_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
     program = fused(bank, torch.float32, missing=False)
     assert program is not None, "there are loops for it"
 
+    known: dict[torch.Size, tuple[Places, Tensor]] = {}  # by shape: what a call like an earlier one need not find out again
+
     def robustness_of(x: Tensor) -> Tensor:
         outputs = x.reshape(1, -1)
-        none, met = outputs.new_zeros(0, outputs.shape[1]), torch.ones(2, outputs.shape[1], dtype=torch.bool)
-        batch = fused_batch(none, outputs, met, windows(*x.shape, None, clip=False))
-        assert batch is not None, "numbers on a CPU"
-        return robustness(Call(program, batch, 0, 1), none, outputs).reshape(x.shape)
+        if x.shape not in known:
+            places = fused_places(torch.ones(2, x.numel(), dtype=torch.bool), windows(*x.shape, None, clip=False), torch.float32)
+            assert places is not None, "conditions on a CPU"
+            known[x.shape] = places, outputs.new_zeros(0, x.numel())
+        assert is_plain(outputs), "numbers that can be looked at"
+        places, none = known[x.shape]
+        return robustness(Call(program, places.batch(none, outputs), 0, 1), none, outputs).reshape(x.shape)
 
     return robustness_of
 

@@ -30,6 +30,8 @@ class Composition:
         penalised: whether the distance to each client's set is a penalty beside its loss.
         unit: what differential privacy protects: nothing, the samples of each client (``example``), or all that a client has (``client``).
         taught: whether properties that were mined without privacy steer the clients' training.
+        evenly: whether clusters are filled evenly. on_samples: whether the server puts clients into clusters by samples of theirs, and not
+        by rows of its own. pooled: whether a property was mined, without privacy, in the data of all clients together.
         half: whether local steps are made in mixed precision. rounded: whether updates travel in fewer bits.
         everybody: whether all clients take part in each round. alike: whether they make equally many steps.
         sampled: how many take part, where that is known. attackers, trim: of Krum and the trimmed mean; Krum with 0 attackers is proven
@@ -52,6 +54,9 @@ class Composition:
     penalised: bool = False
     unit: Literal["none", "example", "client"] = "none"
     taught: bool = False
+    evenly: bool = False
+    on_samples: bool = True
+    pooled: bool = False
     half: bool = False
     rounded: bool = False
     everybody: bool = True
@@ -225,14 +230,29 @@ _RULES: tuple[Rule, ...] = (
         "exchange models, or leave out `privacy`",
     ),
     (
-        lambda c: c.unit != "none" and c.models > 1 and c.chosen_by == "loss",
+        lambda c: c.unit == "example" and c.models > 1 and c.chosen_by == "loss",
         "clients tell the server which model fits their samples best, and that choice is not noised",
-        "one model, or private layers, which never leave a client",
+        "clusters by properties that were mined privately, `unit: client` (under which the choice is the client's own), or one model",
     ),
     (
-        lambda c: c.unit != "none" and c.chosen_by == "property" and (c.models > 1 or c.server_trains),
-        "clients send some of their samples, by which the server clusters them and trains on; clipping and noise do not cover these",
-        "one cluster that the server does not train, with properties mined privately",
+        lambda c: c.unit != "none" and c.server_trains,
+        "the server trains clusters on samples that clients send; clipping and noise do not cover these",
+        "`cluster_epochs: 0`: clusters are then what their members' updates make of them",
+    ),
+    (
+        lambda c: c.unit == "example" and c.models > 1 and c.chosen_by == "property" and c.on_samples,
+        "clients send some of their samples, by which the server puts them into clusters; clipping and noise do not cover these",
+        "clusters by rows of the server and properties mined privately (`inferred_privately`; in jobs `privacy.mined`)",
+    ),
+    (
+        lambda c: c.unit == "client" and c.models > 1 and c.chosen_by == "property" and c.evenly,
+        "clusters of equal size put one client where another one leaves room, so that what one client can change has no bound",
+        "`assignment: argmin`, by which each client's cluster is its own matter",
+    ),
+    (
+        lambda c: c.unit == "client" and c.pooled,
+        "a property `per run` is mined in the data of all clients together and steers them all; the noise on sums does not cover it",
+        "`infer ... per client`, which is each client's own matter",
     ),
     (
         lambda c: c.unit == "example" and c.taught,

@@ -67,9 +67,9 @@ class JobError(FedkgError):
 
 
 class Stopped(FedkgError):
-    """A run stopped before its end and can be resumed from its folder."""
+    """A run stopped before its end and can be resumed from its folder; with the exit code of what Ctrl-C has ended."""
 
-    exit_code = 3
+    exit_code = 130
 
 
 class TooFewClients(FedkgError):

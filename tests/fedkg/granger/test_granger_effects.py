@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plants import clients_of, setting_s
 
-from fedkg import authoring
+from fedkg import ontologies
 from fedkg.granger.effects import edges, reach
 from fedkg.granger.learn import Learnt, learn
 from fedkg.granger.moments import series_of
@@ -51,7 +51,7 @@ def test_what_is_learnt_is_proposed_as_a_cause() -> None:
     _, series = setting_s(0, 800)
     found = edges(series, learn(series, epochs=4), p_values(series, shifts=39))
     learned = Learned(run="1", title="two", software="fedkg", began="2026-01-31T12:00:00Z", step=600.0, edges=found)
-    assert "fkg:lagSeconds" in authoring.learned_graph(learned)
-    text = authoring.proposals([learned]).text
+    assert "fkg:lagSeconds" in ontologies.learned_graph(learned)
+    text = ontologies.proposals([learned]).text
     assert "client 1 drives client 2" in text
     assert "allow ?a drives ?b" in text
