@@ -325,7 +325,8 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
         existing(packs[0])
         return load(packs[0]), ()
     if packs:
-        existing(packs[0])
+        if Path(packs[0]).suffix.lower() != ".fkgpack":  # a wrong name, and no pack in a wrong place
+            existing(packs[0])
         raise UsageError(
             f"{packs[0]} stands among rule files",
             expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs (.ttl, .shacl, .nt, .rdf, .owl, .jsonld)",

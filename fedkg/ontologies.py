@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.ontology.about import About
     from fedkg_compiler.ontology.alignment.between import Proposed
     from fedkg_compiler.ontology.catalog import Catalog
+    from fedkg_compiler.ontology.entries import TermInfo
     from fedkg_compiler.ontology.figures import Report
     from fedkg_compiler.ontology.reasoned import Reasoned
 
@@ -35,6 +36,15 @@ def catalog() -> Catalog:
         from fedkg_compiler.ontology.catalog import load_catalog
 
         return load_catalog()
+
+
+def ontology_terms(name: str) -> tuple[tuple[TermInfo, ...], tuple[Diagnostic, ...]]:
+    """The terms of an ontology of the catalogue, and what is wrong with its files. Raises UsageError where there is none of the name."""
+    with needs_compiler("listing terms"):
+        from fedkg_compiler.ontology.entries import show_entry
+
+        entry, diagnostics = show_entry(name)
+        return entry.terms, diagnostics
 
 
 def add_ontology(name: str, source: str, sha256: str | None) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
@@ -119,13 +129,17 @@ def learned_graph(learned: Learned) -> str:
 
 
 def findings(path: str | Path) -> tuple[Learned, ...]:
-    """What runs have learnt, from a graph that holds it. Raises CompileError, FedkgError: no graph, or a finding that cannot be read."""
+    """What runs have learnt, from a graph that holds it.
+
+    Raises:
+        CompileError: it is no graph, or has mistakes, of which findings could be missing. FedkgError: a finding cannot be read.
+    """
     with needs_compiler("reading findings"):
         from fedkg_compiler.learned.from_rdf import read
         from fedkg_compiler.ontology.reading import read_file
 
         document, diagnostics = read_file(Path(path))
-        if document is None:
+        if document is None or any(problem.severity == "error" for problem in diagnostics):
             raise CompileError(diagnostics, render(diagnostics))
         return read(document.triples, str(path))
 

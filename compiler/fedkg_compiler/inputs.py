@@ -22,8 +22,8 @@ GRAPH_SUFFIXES = frozenset({".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml", ".
 """Files that are taken as graphs, which may hold shapes."""
 QUERY_SUFFIXES = frozenset({".rq", ".sparql"})
 """Files that are taken as SPARQL violation queries."""
-MOST_AT_ONCE = 1 << 16
-"""Bytes of a file that are read in one go."""
+LEAST_AT_ONCE = 1 << 16
+"""Bytes of a file that are asked for in one go; of a larger file, all of it."""
 STORE_STATE = "fedkg-store.json"
 """The file that makes a folder a store of graphs."""
 ABSENT = ""
@@ -136,10 +136,10 @@ def _content(path: str | Path) -> bytes:
     """The bytes of a file. Raises OSError, ValueError. Without Python's file objects, which take longer than a small file."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
-        parts = [os.read(handle, MOST_AT_ONCE)]
+        parts = [os.read(handle, max(LEAST_AT_ONCE, os.fstat(handle).st_size))]
         while parts[-1]:
-            parts.append(os.read(handle, MOST_AT_ONCE))
-        return b"".join(parts)
+            parts.append(os.read(handle, LEAST_AT_ONCE))
+        return b"".join(parts[:-1])  # one alone is not copied
     finally:
         os.close(handle)
 

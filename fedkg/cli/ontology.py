@@ -55,7 +55,7 @@ def show_entry(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show one ontology, or one term of any of them: what it is, what stands above and below it, and what is mapped to it.
+    """Show one ontology with its terms, or one term of any of them: what it is, what stands above and below it, what is mapped to it.
 
     \b
     Examples:
@@ -63,16 +63,23 @@ def show_entry(
       fedkg ontology show mason:Lathe
       fedkg ontology show "work unit"
     """
-    from fedkg import ontologies
+    from fedkg import authoring, ontologies
 
     catalog = ontologies.catalog()
     if name not in catalog.names():
         show_term(name, as_json=as_json)
         return
     entry = _entry(catalog, name)
+    terms, diagnostics = ontologies.ontology_terms(name)
     if as_json:
-        print_json(entry)
+        print_json(entry | {"terms": [term.model_dump() for term in terms]} | authoring.diagnostics_json(diagnostics))
         return
+    if diagnostics:
+        note(authoring.render(diagnostics))
+    kinds: dict[str, list[str]] = {}
+    for term in terms:
+        kinds.setdefault(term.kind, []).append(term.name)
+    entry |= {kind: f"{len(names):,}: {', '.join(sorted(names))}" for kind, names in sorted(kinds.items())}
     width = max(len(key) for key in entry)
     say("\n".join(f"{key.replace('_', ' '):<{width}}  {value}" for key, value in entry.items() if value))
 

@@ -63,7 +63,12 @@ def suggest(
         say(made.text.rstrip("\n"))
     else:
         say(f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, {count(made.notes, 'note')}")
-        say(f"next: read it, keep what is right, then fedkg check YOUR-RULES.fkg {shlex.quote(str(output))}")
+        graphs = [shlex.quote(str(source)) for source in sources if source.is_file()] or ["learned.ttl"]
+        if made.causes and not any(source.is_file() for source in sources):
+            say(f"its causes are read from a graph: fedkg ontology learned {shlex.quote(str(sources[0]))} -o learned.ttl")
+        if made.rules or made.causes:
+            files = [shlex.quote(str(output)), *(graphs if made.causes else [])]
+            say(f"next: read it, keep what is right, then fedkg check YOUR-RULES.fkg {' '.join(files)}")
 
 
 def _found(sources: Sequence[Path]) -> list[Learned]:

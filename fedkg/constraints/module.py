@@ -271,7 +271,7 @@ class ConstraintModule(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConstraintModule:
         """Follow moves to a device but no change of dtype: thresholds are exact in float64 alone."""
-        device = fn(torch.empty(0)).device
+        device = fn(torch.empty(0, device=self._read_row.device)).device
         for name in self._wires:
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
         self.banks = tuple(bank.to(device) for bank in self.banks)

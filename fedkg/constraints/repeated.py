@@ -99,8 +99,8 @@ class Reader:
     def __init__(self, columns: int, ways: list[tuple[int, int]], scales: list[tuple[float, float, float]], dtype: torch.dtype) -> None:
         from fedkg.constraints.fused.bound import constants, loops
 
-        self._work, self._columns, self._count, self._dtype = loops(dtype).numbers_read, columns, len(ways), dtype
-        kind = torch.empty(0, dtype=dtype).numpy().dtype
+        self._work, self._columns, self._count = loops(dtype).numbers_read, columns, len(ways)
+        kind = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
         self._ways = np.array(ways, dtype=np.int64).reshape(-1, 2)
         self._scales = np.array(scales, dtype=np.float64).reshape(-1, 3).astype(kind)
         self._constants = constants(dtype)
@@ -108,7 +108,7 @@ class Reader:
 
     def read(self, x: Tensor, places: int, most: array[float]) -> Tensor:
         """The numbers [N, B]; `most` as in the loop."""
-        into = torch.empty(self._count, places, dtype=self._dtype)
+        into = x.new_empty(self._count, places)
         if self._count and places:
             given = x.data_ptr(), 0, places, places, self._columns, *self._at, into.data_ptr(), most.buffer_info()[0]
             self._work(*given)
@@ -137,10 +137,10 @@ def kind_of(x: Tensor, y: Any) -> tuple[torch.Size, torch.Size, torch.dtype, tor
 
 
 def _is_near(part: Tensor) -> bool:
-    """Whether numbers stand one after the other in the memory of the CPU."""
+    """Whether numbers stand one after the other in the memory of the CPU, and as they are: not with their signs to be turned."""
     from fedkg.constraints.fused.batch import is_plain
 
-    return part.is_cpu and part.is_contiguous() and is_plain(part)
+    return part.is_cpu and part.is_contiguous() and not part.is_neg() and is_plain(part)
 
 
 def _is_settled(plan: Plan, condition: Condition) -> bool:

@@ -169,25 +169,44 @@ class _Batch:
     def __init__(self, series: Series, rates: Rates) -> None:
         self.series, self.rates = series, rates
         self.known = [moments(series, m) for m in range(len(series.clients))]
+        self.losses: list[tuple[float, float]] = []
+        self.sums: list[list[float]] = []  # Phi of each client at the start, and at last
         if rates.normalised is not None:
             raise UsageError("steps on averages are not normalised", help="mode: sequential, or rates without `normalised`")
 
     def step(self, row: F64, thetas: Sequence[F64]) -> F64:
         """One step, in place; the losses [M, 2] before it. Raises FedkgError."""
-        rates, losses = self.rates, []
+        rates, before = self.rates, self.losses or self._losses(row, thetas)
         for m, known in enumerate(self.known):
             place, drivers = self.series.places[m], self.series.drivers(m)
             own, theta = row[place][:, drivers], thetas[m]
-            losses.append(losses_of(known, theta, own))
             ahead = known.transition @ theta
             miss = ahead @ known.joint - own @ known.driving  # <e h^T>
             client = known.surprise - known.square @ theta @ known.measured  # <B^T r_a y^T>
             server = known.transition.T @ (ahead @ known.measured - own @ known.joint.T)
             row[place, drivers] = own + 2 * rates.causes * (miss - rates.ridge * own)
             theta += 2 * rates.client * (client - rates.ridge * theta) - 2 * rates.server * server
-            if not (np.isfinite(theta).all() and np.isfinite(row[place]).all()):
+        self.losses = self._losses(row, thetas)
+        return np.array(before)
+
+    def _losses(self, row: F64, thetas: Sequence[F64]) -> list[tuple[float, float]]:
+        """The losses of clients and server.
+
+        Raises:
+            FedkgError: two steps or more have made Phi = eta_1 L_a + eta_2 L_s larger than it was, which they never do with rho(H) < 1.
+        """
+        rates, losses, sums = self.rates, [], []
+        for m, known in enumerate(self.known):
+            own = row[self.series.places[m]][:, self.series.drivers(m)]
+            client, server = losses_of(known, thetas[m], own)
+            losses.append((client, server))
+            sums.append(rates.client * (client + rates.ridge * float((thetas[m] ** 2).sum())))
+            sums[m] += rates.server * (server + rates.ridge * float((own**2).sum()))
+            grown = len(self.sums) > 1 and sums[m] > self.sums[0][m] + 1e-9 * abs(self.sums[0][m]) + 1e-12
+            if grown or not np.isfinite(sums[m]):
                 raise diverged(self.series, rates, m, "on averages")
-        return np.array(losses)
+        self.sums = [*self.sums[:1], sums]
+        return losses
 
 
 def losses_of(known: Moments, theta: F64, row: F64) -> tuple[float, float]:
@@ -222,13 +241,26 @@ def stability(series: Series, rates: Rates, m: int) -> float:
     return (2 * rates.client * lift + 2 * rates.server * own) * float((client.measurements**2).sum(1).max())
 
 
+def drive_stability(series: Series, rates: Rates, m: int) -> float:
+    """max_t 2 gamma |h^t|^2 over the states that may drive client m, the same for the server's steps."""
+    return 2 * rates.causes * float((series.regressors[:, series.drivers(m)] ** 2).sum(1).max(initial=0.0))
+
+
 def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
-    """What is said when client m's parameters are no longer finite."""
-    number = stability(series, rates, m)
-    usable = rates.client * min(1.0, 1.0 / number) if number > 0 else rates.client
+    """What is said when client m's parameters grow without end: by whose rate, and what it can be."""
+    client, causes = stability(series, rates, m), drive_stability(series, rates, m)
+    if rates.normalised is not None:  # divided by no less than the squared norms, of each driver by itself
+        client /= float((series.clients[m].measurements ** 2).sum(1).max()) or 1.0
+        causes = 2 * rates.causes * series.lags * int(np.delete(series.allowed[m], m).sum())
+    if causes > client:
+        number, used, advice = causes, f"gamma {rates.causes:g}", f"a gamma of at most {rates.causes / causes:.2g}"
+    else:
+        usable = rates.client * min(1.0, 1.0 / client) if client > 0 else rates.client
+        number, used = client, f"rates {rates.client:g} and {rates.server:g}"
+        advice = f"rates of at most {usable:.2g} and {rates.server * usable / rates.client:.2g}"
     return FedkgError(
         f"{series.clients[m].name}: the learning diverges {where}",
         expected="a stability number below 2 (section 5)",
-        received=f"{number:.3g} with rates {rates.client:g} and {rates.server:g}",
-        help=f"rates of at most {usable:.2g} and {rates.server * usable / rates.client:.2g}, or normalised steps",
+        received=f"{number:.3g} with {used}",
+        help=advice if rates.normalised is not None else f"{advice}, or normalised steps, one sample at a time",
     )

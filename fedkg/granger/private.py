@@ -74,7 +74,7 @@ class Cover:
 
 
 def clip(values: F64, bound: float) -> F64:
-    """Rows of the last axis, or matrices as a whole if they are two-dimensional, with a norm of at most `bound`: G min(1, C / |G|)."""
+    """A vector or matrix as a whole with a (Frobenius) norm of at most `bound`: G min(1, C / |G|)."""
     size = float(np.linalg.norm(values))
     return values * min(1.0, bound / size) if size > 0 else values
 

@@ -44,9 +44,19 @@ def best_lags(series: Series, most: int) -> NDArray[np.int64]:
 
     Of the regression of `innovation_label`: n log|residual covariance| + k log n with n = T - `most` steps for every candidate, and k
     coefficients (Luetkepohl 2005, section 4.3); 0 where no driver is worth its coefficients.
+
+    Raises:
+        UsageError: fewer steps than the regression with `most` lags has coefficients, which would fit them whole.
     """
     wide = replace(series, lags=most)
     regressors, total = wide.regressors[most - 1 : -1], series.states.shape[1]
+    if len(series.states) - most <= most * total:
+        raise UsageError(
+            f"too few steps to choose among {most} lags",
+            expected=f"more than {most + most * total} steps",
+            received=str(len(series.states)),
+            help="give a number of lags, or more steps",
+        )
     chosen = np.zeros(len(series.clients), dtype=np.int64)
     for m in range(len(series.clients)):
         label = labels(wide, m)

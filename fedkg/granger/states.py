@@ -76,6 +76,8 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
     values = _standard(measured.values)
     left, sizes, right = np.linalg.svd(values, full_matrices=False)
     rank = int((sizes > 1e-9 * sizes[0]).sum()) if len(sizes) else 0
+    if rank == 0:
+        raise UsageError(f"{measured.name}: its measurements never change", help="leave the client out, or choose other steps")
     if states > rank:
         raise UsageError(
             f"{measured.name}: its measurements have {rank} directions", expected=f"at most {rank} states", received=str(states)

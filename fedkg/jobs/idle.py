@@ -39,4 +39,11 @@ def idle(arms: Sequence[Arm]) -> tuple[str, ...]:
         default = sections[section].model_fields[name].default
         if any(getattr(getattr(arm.job, section), name) != default for arm in arms) and not any(used(arm) for arm in arms):
             found.append(f"`{place}` is not looked at: it belongs to {what}")
+    if any(arm.job.privacy is not None and arm.job.privacy.mined is not None for arm in arms) and not any(_mines(arm) for arm in arms):
+        found.append("`privacy.mined` is not looked at: it belongs to `grouping: fedstl` with a `weight`, or with several clusters")
     return tuple(found)
+
+
+def _mines(arm: Arm) -> bool:
+    fedstl = algorithm_of(arm.job).grouping.fedstl
+    return fedstl is not None and bool(fedstl.weight or fedstl.clusters > 1)

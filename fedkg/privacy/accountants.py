@@ -133,9 +133,38 @@ def _pure(epsilon: float) -> NDArray[np.float64]:
     return np.asarray(found)
 
 
+def epsilon_at_most(trainings: Sequence[Sequence[Sequence[Entry]]], delta: float) -> float:
+    """The epsilon of a unit that was any one of the units of each training, whose entries are given: by Rényi divergence.
+
+    At each order the unit counts that costs most there: which one is worst off hangs on the order, so that the ledgers with the greatest
+    epsilons alone would not bound what they come to together.
+
+    Raises:
+        MissingExtra: Opacus is not installed.
+    """
+    every = [entry for units in trainings for entries in units for entry in entries]
+    if any(isinstance(entry, Gaussian) and entry.noise == 0 and entry.releases for entry in every):
+        return math.inf
+    return _shown(np.sum([np.max([_curve(entries) for entries in units], axis=0) for units in trainings], axis=0), delta)
+
+
+def _curve(entries: Sequence[Entry]) -> NDArray[np.float64]:
+    """What entries cost together at each of `ORDERS`; of releases with a delta nothing is known there."""
+    total = np.zeros(len(ORDERS))
+    for entry in entries:
+        if isinstance(entry, Gaussian):
+            total += entry.releases * _renyi(entry.noise, entry.rate) if entry.releases else 0.0
+        else:
+            total += math.inf if entry.delta else entry.releases * _pure(entry.epsilon)
+    return total
+
+
 def _rdp(entries: tuple[Gaussian, ...], delta: float, pure: tuple[Spent, ...] = ()) -> float:
-    each = [entry.releases * _renyi(entry.noise, entry.rate) for entry in entries]
-    total = np.sum([*each, *(entry.releases * _pure(entry.epsilon) for entry in pure)], axis=0)
+    return _shown(_curve((*entries, *pure)), delta)
+
+
+def _shown(total: NDArray[np.float64], delta: float) -> float:
+    """The epsilon at a delta of what costs so much at each of `ORDERS`."""
     try:
         from opacus.accountants.analysis.rdp import get_privacy_spent
     except ModuleNotFoundError as error:

@@ -9,8 +9,8 @@ from fedkg.jobs.compared.spent import added_up
 
 COVERS = {
     "example": "Covered: everything that a site sends while it trains, and so all models and what is computed from them. Not covered: "
-    "files that describe the data themselves (split.json, checks.csv), how many rows a site has, rows held out for the test, and models"
-    " that never leave their site, such as those of sites trained alone.",
+    "files that describe the data themselves (split.json, checks.csv, forecasts.csv), how many rows a site has, rows held out for the"
+    " test, and models that never leave their site, such as those of sites trained alone.",
     "client": "Covered: the server's models, and what is computed from them; the server itself is trusted and sees every update. "
     "Not covered: what it notes of single sites (clients.csv, violation rates by round), files that describe the data themselves, rows held"
     " out for the test, and models that never leave their site, such as those of sites trained alone.",

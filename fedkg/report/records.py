@@ -96,11 +96,9 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundRow:
-    """One line of `rounds.csv`; numbers that were not measured are NaN."""
+class Figures:
+    """How good a model is, by the measures of its task; NaN where one is not of the task, or nothing was measured."""
 
-    arm: str
-    round: int
     f1: float = math.nan
     precision: float = math.nan
     recall: float = math.nan
@@ -108,6 +106,14 @@ class RoundRow:
     rmse: float = math.nan
     mse: float = math.nan
     loss: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRow(Figures):
+    """One line of `rounds.csv`; numbers that were not measured are NaN."""
+
+    arm: str
+    round: int
     rho_worst: float = math.nan
     rho_mean: float = math.nan
     zone: str = ""
@@ -131,7 +137,7 @@ class ClientRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteRow:
+class SiteRow(Figures):
     """One line of `sites.csv`: a site at the end of an arm, on its own test rows with the model it uses."""
 
     arm: str
@@ -139,13 +145,6 @@ class SiteRow:
     samples: float = math.nan
     test_rows: float = math.nan
     positives: float = math.nan
-    f1: float = math.nan
-    precision: float = math.nan
-    recall: float = math.nan
-    accuracy: float = math.nan
-    rmse: float = math.nan
-    mse: float = math.nan
-    loss: float = math.nan
     violation: float = math.nan
 
 

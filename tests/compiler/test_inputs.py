@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fedkg_compiler.inputs import ABSENT, MOST_AT_ONCE, find, instead, read_bytes, recording
+from fedkg_compiler.inputs import ABSENT, LEAST_AT_ONCE, find, instead, read_bytes, recording
 
 
-@pytest.mark.parametrize("size", [0, 1, MOST_AT_ONCE - 1, MOST_AT_ONCE, MOST_AT_ONCE + 1, 3 * MOST_AT_ONCE + 7])
+@pytest.mark.parametrize("size", [0, 1, LEAST_AT_ONCE - 1, LEAST_AT_ONCE, LEAST_AT_ONCE + 1, 3 * LEAST_AT_ONCE + 7])
 def test_a_file_is_read_whole(tmp_path: Path, size: int) -> None:
     body = bytes(i % 251 for i in range(size))
     path = tmp_path / "rules.fkg"

@@ -50,6 +50,10 @@ def proposed(found: Sequence[Learned], *, client: str = "", least: float = 0.0, 
     titles = ", ".join(sorted({f"{run.title} ({run.began})" if run.began else run.title for run in found}))
     head = _comment(f"Candidates {where}, from what was learnt in: {titles}. Keep what is right, change it, delete the rest.")
     parts = [head, *rules, *causes, *(["\n".join(notes)] if notes else [])]
+    if len(parts) == 1:
+        parts.append(
+            _comment(f"Nothing to propose: no property was found, no edge has a p-value of {_plain(alpha)} or less, no rule stands out.")
+        )
     made = sum(not part.startswith("#") or "\nrule " in part for part in rules)
     return Proposal(text="\n\n".join(parts) + "\n", rules=made, causes=len(causes), notes=len(notes))
 

@@ -21,13 +21,13 @@ def lines_of(triples: Iterable[ox.Quad]) -> list[bytes]:
     """Return the sorted lines of these triples, without line ends."""
     text = ox.serialize(triples, format=ox.RdfFormat.N_TRIPLES)
     assert text is not None
-    lines = {*text.split(b"\n")} - {b""}
-    typed = [line.split(b" ", 2) for line in lines if b'"^^<' in line]
-    changed = _kept({end for _, _, end in typed})
-    if changed:
-        others = [(subject, predicate, end) for subject, predicate, end in typed if end in changed]
-        lines.difference_update([b" ".join(parts) for parts in others])
-        lines.update([b" ".join((subject, predicate, changed[end])) for subject, predicate, end in others])
+    lines = dict.fromkeys(text.split(b"\n"))  # in their order, in which runs are sorted already
+    lines.pop(b"", None)
+    changed = _kept({line.split(b" ", 2)[2] for line in lines if b'"^^<' in line})
+    for line in [line for line in lines if b'"^^<' in line and line.split(b" ", 2)[2] in changed] if changed else ():
+        del lines[line]
+        subject, predicate, end = line.split(b" ", 2)
+        lines[b" ".join((subject, predicate, changed[end]))] = None
     return sorted(lines)
 
 

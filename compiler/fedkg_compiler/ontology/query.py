@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain
 
 import pyoxigraph as ox
 
@@ -55,12 +54,14 @@ def select(
 
 def sorted_rows(solutions: ox.QuerySolutions, names: Sequence[str], values: Values) -> list[Row]:
     """Return the distinct rows of the variables `names`, sorted: nodes occur in many rows, but each is looked at once."""
-    found = [tuple([solution[name] for name in names]) for solution in solutions]
-    terms = {node: values.term(node) for node in dict.fromkeys(chain.from_iterable(found))}
+    given = [variable.value for variable in solutions.variables]
+    columns = [given.index(name) for name in names]
+    found = [tuple(solution) for solution in solutions]
+    terms = {node: values.term(node) for node in dict.fromkeys([row[i] for row in found for i in columns])}
     ordered = sorted(dict.fromkeys(terms.values()), key=order_key)
     rank = {term: i for i, term in enumerate(ordered)}
     ranks = {node: rank[term] for node, term in terms.items()}
-    rows = {tuple([ranks[node] for node in row]) for row in found}
+    rows = {tuple([ranks[row[i]] for i in columns]) for row in found}
     return [tuple([ordered[i] for i in row]) for row in sorted(rows)]
 
 

@@ -207,7 +207,7 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: RdfSyntax, file: str,
             f"the prefix {word}: is not declared in this file",
             help=f"add `@prefix {word}: <...> .`",
         )
-    if "end of file" in reason.lower():
+    if "end of file" in reason.lower() or reason.lower() == "unexpected end":
         return report(
             "FKG103",
             point(file, line, column, width=width),

@@ -22,6 +22,7 @@ from fedkg_compiler.ontology.reading import Document
 from fedkg_compiler.ontology.standard import OWL, RDF, STANDARD_PREFIXES
 from fedkg_compiler.ontology.taking import Taken, take
 from fedkg_compiler.ontology.terms import split_iri
+from fedkg_compiler.ontology.vocabulary import closest
 
 _LIST = "added.json"
 _ONTOLOGY = ox.NamedNode(OWL + "Ontology")
@@ -112,7 +113,12 @@ def remove_entry(name: str, *, home: Path | None = None) -> Added:
     shelf = shelf_folder(home)
     records = {item.name: item for item in read_shelf(shelf)}
     if name not in records:
-        raise UsageError(f"no ontology was added as {name!r}", expected=", ".join(sorted(records)) or "nothing was added yet")
+        near = closest(name, records)
+        raise UsageError(
+            f"no ontology was added as {name!r}" if records else f"no ontology was added as {name!r}, nor any other",
+            expected=", ".join(sorted(records)),
+            help=f"did you mean `{near}`?" if near else "",
+        )
     _write_list(shelf, [item for item in records.values() if item.name != name])
     _take_away(shelf / records[name].file)
     return records[name]
@@ -125,7 +131,10 @@ def _checksum_problem(digest: str, source: str, sha256: str | None, catalog: Cat
     if not expected or digest == expected:
         return None
     whose = "given" if sha256 else "in the catalogue"
+    whole = next((other.name for other in catalog.entries.values() if other.official is not None and other.official.sha256 == digest), "")
     advice = "fetch the file again" if sha256 else f"a newer version of the file? then say so: `--sha256 {digest}`"
+    if whole:
+        advice = f"this is the file of `{whole}`: fedkg ontology add {whole} {source}"
     return report("FKG106", point(source), f"the checksum of {source} is {digest}, but the one {whose} is {expected}", help=advice)
 
 

@@ -36,6 +36,7 @@ _XML_SOURCES: dict[tuple[str, str], SourceSyntax] = {
     ("http://opcfoundation.org/UA/2011/03/UANodeSet.xsd", "UANodeSet"): "opcua-nodeset",
 }
 _FUNCTIONAL = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology)\s*\(")
+_TURTLE_START = re.compile(r"(\s|#[^\n]*(\n|$))*($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE)
 _MANCHESTER = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology):\s")
 
 
@@ -75,8 +76,20 @@ def sniff(text: str, name: str) -> Syntax | NotRdf:
         return "json-ld"
     if _XML_START.match(text):
         return _XML_SOURCES.get(_root(text), "rdf-xml")
+    if suffix not in EXTENSIONS and not _TURTLE_START.match(text):
+        return _other(text, suffix)
     announced = EXTENSIONS.get(suffix, "turtle")
     return "turtle" if announced in ("rdf-xml", "json-ld") else announced
+
+
+def _other(text: str, suffix: str) -> NotRdf:
+    """What a text is that no statement of Turtle begins, and whose name announces no syntax."""
+    advice = "give Turtle (.ttl), RDF/XML (.rdf, .owl), OWL, an XML schema or an OPC UA node set"
+    if suffix == ".fkg":
+        return NotRdf("a rule file", f"{advice}; rule files are given to `fedkg check`")
+    if suffix in (".csv", ".tsv"):
+        return NotRdf("a table", f"{advice}; `fedkg new` makes rules of a sheet of limits")
+    return NotRdf("plain text", advice)
 
 
 def _root(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fedkg_compiler.binding.names import FileRule
 from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.driver import look_up
 from fedkg_compiler.ontology.contradictions import shown
 from fedkg_compiler.ontology.graph import Graph, Resource
@@ -27,7 +28,7 @@ class Fact:
     """One triple behind a row.
 
     Attributes:
-        triple: as people write it. place: ``file:line`` where it is told, "" where it is not found.
+        triple: as people write it. place: ``file:line`` where it is told, or the store or endpoint; "" where it is not found.
         rule: by which of OWL 2 RL it was concluded, "" where it is told. premises: what it follows from.
     """
 
@@ -155,12 +156,15 @@ def _explained(graph: Graph, spoken: Sequence[Spoken]) -> tuple[Fact, ...]:
     steps = [(triple, reasons.why(*triple)) for triple in spoken]
     leaves = [leaf for _, step in steps if step is not None for leaf in step.told()]
     places = told.places(leaves)
+    unlined = {document.name for document in told.documents if not document.text}  # stores and endpoints
+
+    def place(span: Span | None) -> str:
+        return "" if span is None else span.file if span.file in unlined else f"{span.file}:{span.line}"
 
     def fact(step: Step) -> Fact:
-        span = places.get(step.triple)
         return Fact(
             triple=" ".join(shown(node, prefixes) for node in step.triple),
-            place="" if step.rule or span is None else f"{span.file}:{span.line}",
+            place="" if step.rule else place(places.get(step.triple)),
             rule=step.rule,
             premises=tuple(map(fact, step.premises)),
         )

@@ -122,9 +122,10 @@ def _batch(inputs: Tensor, outputs: Tensor, known: Places) -> FusedBatch:
 def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Of each condition where its samples begin and how many meet it, [D, 2], and the samples."""
     conditions, places = met.shape
-    starts, total, of_dtype = torch.empty(conditions, 2, dtype=torch.int64), torch.empty(1, dtype=torch.int64), loops(dtype)
+    starts, total = met.new_empty(conditions, 2, dtype=torch.int64), met.new_empty(1, dtype=torch.int64)
+    of_dtype = loops(dtype)
     of_dtype.numbered(met.data_ptr(), conditions, places, starts.data_ptr(), total.data_ptr())
-    samples = torch.empty(int(total), dtype=torch.int64)
+    samples = met.new_empty(int(total), dtype=torch.int64)
     of_dtype.listed(met.data_ptr(), conditions, places, starts.data_ptr(), samples.data_ptr())
     return starts, samples
 

@@ -160,7 +160,7 @@ def _fused(bank: BankTensors, dtype: torch.dtype, missing: bool) -> Fused | None
 def _numbers(scalars: Sequence[Term | float], bank: BankTensors, dtype: torch.dtype) -> Floats:
     """The numbers of each row, computed in the dtype; NaN for what is no finite number. One row of zeros where there are none."""
     reading = Reading(slots={}, params=bank.params.to(dtype))
-    found = torch.zeros(max(1, len(scalars)), bank.rows, dtype=dtype)
+    found = reading.params.new_zeros(max(1, len(scalars)), bank.rows)
     for i, scalar in enumerate(scalars):
         found[i] = scalar if isinstance(scalar, float) else evaluate_term(scalar, reading)[:, 0]
     array: Floats = found.numpy()
@@ -201,5 +201,5 @@ def constants(dtype: torch.dtype) -> Floats:
     """The constants of `layout` in a dtype."""
     mark, limits = between(dtype), torch.finfo(dtype)
     numbers = [0.0, HAIR, -HAIR, -strict_step(dtype), -mark, mark, math.inf, -math.inf, math.nan, UNREACHABLE, -UNREACHABLE, limits.max]
-    array: Floats = torch.tensor(numbers, dtype=dtype).numpy()
+    array: Floats = torch.tensor(numbers, dtype=dtype, device="cpu").numpy()
     return array

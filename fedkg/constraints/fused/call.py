@@ -47,7 +47,7 @@ class Call(NamedTuple):
         def part(start: int, stop: int) -> None:
             begin, end = start * size, min(stop * size, places)
             integers = 2 * (frame.piece or end - begin) + others
-            room = torch.empty(8 * integers + itemsize * frame.room, dtype=torch.uint8)
+            room = torch.empty(8 * integers + itemsize * frame.room, dtype=torch.uint8, device="cpu")
             at = room.data_ptr()
             work(frame.at, batch.at, begin, end, *given, at + 8 * integers, at)
 
@@ -69,9 +69,9 @@ def verdicts(call: Call) -> tuple[Tensor, Tensor]:
 
 def _robustness(call: Call, *, nudged: bool) -> tuple[Tensor, Tensor]:
     batch, rows = call.batch, call.last - call.first
-    into = torch.empty(rows, batch.places, dtype=batch.inputs.dtype)
+    into = batch.inputs.new_empty(rows, batch.places)
     fires = nudged and call.fused.program.refuted >= 0
-    fired = torch.zeros(rows if fires else 0, batch.places, dtype=torch.bool) if nudged else into[:0]
+    fired = into.new_zeros(rows if fires else 0, batch.places, dtype=torch.bool) if nudged else into[:0]
     _values(call, machine.NUDGED if nudged else machine.REPORTED, into, fired)
     return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
 
@@ -83,7 +83,7 @@ def judged(call: Call, *, whole: bool = False) -> Tensor:
         whole: [3, R, n], at some step of each trace, and violated at none where satisfied; of rows that apply everywhere.
     """
     batch, rows = call.batch, call.last - call.first
-    into = torch.zeros(3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool)
+    into = batch.inputs.new_zeros(3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool)
     work = loops(batch.inputs.dtype).values_of
     call.split(False, work, call.first, call.last, machine.JUDGED, into, int(whole), into)
     found = into if whole else _to_rows(into, batch)
@@ -93,7 +93,7 @@ def judged(call: Call, *, whole: bool = False) -> Tensor:
 def least_of(call: Call) -> Tensor:
     """Of each trace the least robustness of its steps, [R, n], NaN where none is known; of rows that apply everywhere."""
     batch = call.batch
-    into = torch.empty(call.last - call.first, batch.places // batch.steps, dtype=batch.inputs.dtype)
+    into = batch.inputs.new_empty(call.last - call.first, batch.places // batch.steps)
     _values(call, machine.LEAST, into, into[:0])
     return into
 
@@ -152,7 +152,8 @@ def _slopes(batch: FusedBatch, inputs: bool, outputs: bool) -> tuple[Tensor, Ten
 def applying(call: Call, weight: Tensor) -> Tensor:
     """The weight [C, n] of the samples of each of C parts of the batch to which each row applies, [R, C]; not over time."""
     batch, parts = call.batch, weight.shape[0]
-    into, places = torch.zeros(call.fused.rows, parts, dtype=torch.float64), torch.empty(batch.places, dtype=torch.int64)
+    into = batch.inputs.new_zeros(call.fused.rows, parts, dtype=torch.float64)
+    places = batch.inputs.new_empty(batch.places, dtype=torch.int64)
     own, at = weight.detach().to(torch.float64).contiguous(), call.fused.frame(batch.steps, batch.lined is not None).at
     size = max(1, weight.shape[1])
     loops(batch.inputs.dtype).counted(at, batch.at, own.data_ptr(), size, parts, into.data_ptr(), places.data_ptr())
@@ -174,7 +175,7 @@ class Purse(NamedTuple):
 
 def purse(batch: FusedBatch, inputs: bool, outputs: bool) -> Purse:
     """An empty one; with slopes by inputs or outputs where they are wanted."""
-    return Purse(torch.zeros(batch.places, dtype=torch.float64), *_slopes(batch, inputs, outputs))
+    return Purse(batch.inputs.new_zeros(batch.places, dtype=torch.float64), *_slopes(batch, inputs, outputs))
 
 
 def penalise(call: Call, form: PenaltyForm, weight: Tensor, share: Tensor, into: Purse) -> None:

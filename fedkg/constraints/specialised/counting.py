@@ -44,12 +44,12 @@ class Counter:
             writer = Writer(shape)
             for target in targets:
                 writer.add(*target)
-            self.programs, self._targets = writer.programs(torch.empty(0, dtype=dtype).numpy().dtype), []
+            self.programs, self._targets = writer.programs(torch.empty(0, dtype=dtype, device="cpu").numpy().dtype), []
 
     @property
     def places(self) -> int:
         """S, or P without words of bits."""
-        return laid(torch.empty(self._shape[0] * self._shape[1]), self._shape).shape[0]
+        return laid(self._constant.new_empty(self._shape[0] * self._shape[1]), self._shape).shape[0]
 
     def laid(self, values: Tensor) -> Tensor:
         """Values [..., P] in the order of the samples that `count` asks for."""

@@ -122,9 +122,9 @@ def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: P
     )
     totals, y = flat.new_empty(len(flat)), pool.y.contiguous()
     given = (
-        torch.tensor(form),
-        torch.tensor(numbers, dtype=torch.float64),
-        torch.tensor(told.images),
+        torch.tensor(form, device="cpu"),
+        torch.tensor(numbers, dtype=torch.float64, device="cpu"),
+        torch.tensor(told.images, device="cpu"),
         flat,
         pool.x.contiguous(),
         y,  # as classes
@@ -133,7 +133,7 @@ def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: P
         batches.valid.sum(2).t().contiguous(),
         setting.steps.contiguous(),
         noise_keys.contiguous(),
-        torch.as_tensor(setting.rate, dtype=flat.dtype).expand(len(flat)).contiguous(),
+        torch.as_tensor(setting.rate, dtype=flat.dtype, device=flat.device).expand(len(flat)).contiguous(),
         flat if pulls.strength is None else pulls.strength,
         pulls.anchor,
         flat if pulls.drift is None else pulls.drift,

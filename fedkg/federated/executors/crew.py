@@ -278,9 +278,9 @@ def _posted(work: Work) -> Posted:
     )
     parts = {"model": posted.model, "loss": posted.loss, "start of clients": algorithm.start, "local optimiser": algorithm.local}
     parts |= {f"term {type(term).__name__}": term for term in algorithm.terms} | {"algorithm": algorithm}
-    if _sendable(posted) is not None:
+    if _unsendable(posted) is not None:
         for what, part in parts.items():
-            error = _sendable(part)
+            error = _unsendable(part)
             if error is not None:
                 raise JobError(
                     f"the {what} cannot be sent to other processes",
@@ -290,7 +290,7 @@ def _posted(work: Work) -> Posted:
     return posted
 
 
-def _sendable(part: object) -> Exception | None:
+def _unsendable(part: object) -> Exception | None:
     """Why something cannot be sent to another process; None where it can."""
     try:
         pickle.dumps(part)

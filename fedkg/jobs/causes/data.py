@@ -18,6 +18,8 @@ from fedkg.jobs.causes.file import CausesJob, PlantData
 from fedkg.tables import Table, read_table
 
 F64 = NDArray[np.float64]
+LEAST = 10
+"""Steps without which there is nothing to learn from."""
 TRUE_ROUTE = (0.98, 0.5)
 """How slowly the first client of a generated plant and the others forget: causes of slow drivers can be seen."""
 
@@ -47,6 +49,8 @@ def read_sources(job: CausesJob) -> Sources:
     if job.data.path is None:
         return generated(job.data.plant)
     table = read_table(job.data.path)
+    if table.rows < LEAST:
+        raise TableError(f"{table.name} is too short", expected=f"a row for each step, {LEAST} or more", received=f"rows: {table.rows}")
     owner: dict[str, str] = {}
     for client, columns in job.clients.items():
         for column in columns:
@@ -60,7 +64,7 @@ def read_sources(job: CausesJob) -> Sources:
     for client, columns in job.clients.items():
         values = []
         for column in columns:
-            own, count = _known(table, column, job.data.gaps)
+            own, count = _known(table, client, column, job.data.gaps)
             filled += count
             values.append(own)
         if not values:
@@ -70,10 +74,10 @@ def read_sources(job: CausesJob) -> Sources:
     return Sources(clients=tuple(clients), notes=notes)
 
 
-def _known(table: Table, column: str, longest: int) -> tuple[F64, int]:
+def _known(table: Table, client: str, column: str, longest: int) -> tuple[F64, int]:
     """A column without gaps, and how many values were interpolated."""
     if column not in table:
-        raise table.missing(column, needed="clients")
+        raise table.missing(column, needed=f"client {client} measures")
     values = table.numbers(column).copy()
     unknown = ~np.isfinite(values)
     if not unknown.any():

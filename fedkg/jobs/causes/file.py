@@ -87,8 +87,17 @@ class CausesJob(Part):
 
 
 def is_causes(path: Path) -> bool:
-    """Whether a job file is one of these. Raises UsageError, JobError for what is no job file."""
-    return parse_yaml(read_text(path), str(path)).get("kind") == "causes"
+    """Whether a job file is one of these.
+
+    Raises:
+        UsageError: no file can be read. JobError: it is no job file, or of a kind that there is not.
+    """
+    document = parse_yaml(read_text(path), str(path))
+    if "kind" in document and document["kind"] != "causes":
+        raise JobError(
+            f"{path}: there is no `kind` of job {document['kind']!r}", help="`kind: causes` learns who drives whom; other jobs say no kind"
+        )
+    return "kind" in document
 
 
 def read_causes(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
@@ -110,6 +119,8 @@ def read_causes(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
         raise JobError(
             f"{path}: `clients` is missing", expected="the columns of each client", help="clients: {boiler: [P1, T1], turbine: [P7]}"
         )
+    if job.data.path is not None and len(job.clients) < 2:
+        raise JobError(f"{path}: `clients` names {', '.join(job.clients)} alone", expected="two or more: causes are between clients")
     if job.data.path is None and job.clients:
         raise JobError(
             f"{path}: the clients of a generated plant are its own", help="leave out `clients`, or name a table: data: {path: ...}"

@@ -46,7 +46,7 @@ class Found:
     Attributes:
         edges: the strongest first. reference: the strength of each edge by the innovation label.
         held: losses (L_m)_a of each client and L_s on the steps that were not learnt from; empty where there are none.
-        reached: whom a disturbance of each client reaches.
+        reached: whom a disturbance of each client reaches along significant edges, each as strong as the innovation label has it.
     """
 
     series: Series
@@ -113,6 +113,7 @@ def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) ->
     learnt = learn(series, rates, mode=section.mode, epochs=section.epochs)
     label = Learnt(causes=innovation_label(series), augmentations=(), client_loss=np.zeros((1, 1)), server_loss=np.zeros(1))
     tested = p_values(series, shifts=job.shifts, seed=job.seed)
+    sure = replace(label, causes=label.causes * _spread(series, np.nan_to_num(tested, nan=1.0) <= job.level))
     held = _held(cut(everything, known - lags, steps), learnt) if steps - known > lags + 2 else ()
     return Found(
         series=series,
@@ -120,7 +121,7 @@ def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) ->
         edges=edges(series, learnt, tested),
         reference=label.strength(series),
         readings=readings(series),
-        reached={name: reach(series, label, m) for m, name in enumerate(names)},
+        reached={name: reach(series, sure, m) for m, name in enumerate(names)},
         held=held,
         notes=(*sources.notes, *notes),
         truth=sources.truth,
@@ -136,6 +137,12 @@ def _lags(job: CausesJob, clients: Sequence[Client], allowed: NDArray[np.bool_])
     return chosen, [f"{chosen} lag{'s' if chosen > 1 else ''} by the Bayesian information criterion, up to {MOST_LAGS}"]
 
 
+def _spread(series: Series, pairs: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What holds of pairs of clients [M, M], for each pair of their states: [S, L S]."""
+    sizes = [len(client.transition) for client in series.clients]
+    return np.tile(np.repeat(np.repeat(pairs, sizes, 0), sizes, 1), (1, series.lags))
+
+
 def _known(job: CausesJob, steps: int) -> int:
     """How many steps are learnt from."""
     return steps if job.data.train == 1 else int(steps * job.data.train)
@@ -143,16 +150,16 @@ def _known(job: CausesJob, steps: int) -> int:
 
 def _modelled(job: CausesJob, sources: Sources) -> tuple[list[Client], list[str]]:
     """Clients with states and dynamics of their own, from the steps that are learnt from; their measurements are those of all steps."""
-    measured = correlated(sources.clients, job.correlation)
+    known = _known(job, len(sources.clients[0].values))
+    measured = correlated([replace(client, values=client.values[:known]) for client in sources.clients], job.correlation)
     left = sum(len(client.columns) for client in sources.clients) - sum(len(client.columns) for client in measured)
     made = []
-    for one in measured:
-        part = one.values[: _known(job, len(one.values))]
-        mean, deviation = part.mean(axis=0), part.std(axis=0)
-        scaled = (one.values - mean) / np.where(deviation > 0, deviation, 1.0)
-        client = client_of(replace(one, values=part), job.states)
-        made.append(replace(client, measurements=np.ascontiguousarray(scaled)))
-    return made, [f"{left} measurements go with no other client's, and are left out"] if left else []
+    for whole, one in zip(sources.clients, measured, strict=True):
+        mean, deviation = one.values.mean(axis=0), one.values.std(axis=0)
+        values = whole.values[:, [whole.columns.index(column) for column in one.columns]]
+        scaled = (values - mean) / np.where(deviation > 0, deviation, 1.0)
+        made.append(replace(client_of(one, job.states), measurements=np.ascontiguousarray(scaled)))
+    return made, [f"measurements left out because they go with no other client's: {left}"] if left else []
 
 
 def _held(series: Series, learnt: Learnt) -> tuple[float, ...]:
@@ -178,7 +185,7 @@ def _said(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:
 def sentences(job: CausesJob, found: Found) -> tuple[str, ...]:
     """What was found, in words."""
     sure = [edge for edge in found.edges if edge.p_value is not None and edge.p_value <= job.level]
-    made = [f"{edge.driver} drives {edge.driven} (strength {edge.strength:.3f}, p = {edge.p_value:.3f})." for edge in sure[:8]]
+    made = [f"{edge.driver} drives {edge.driven} (strength {edge.strength:.3g}, p = {edge.p_value:.3f})." for edge in sure[:8]]
     if len(sure) > 8:
         made.append(f"{len(sure) - 8} more edges are in edges.csv.")
     if not sure:
@@ -193,7 +200,9 @@ def sentences(job: CausesJob, found: Found) -> tuple[str, ...]:
         names = [client.name for client in found.series.clients]
         true = {(names[n], names[m]) for m, n in np.argwhere(found.truth).tolist()}
         told = {(edge.driver, edge.driven) for edge in sure}
-        made.append(f"Of {len(true)} true edges of the generated plant {len(true & told)} are found, and {len(told - true)} others.")
+        made.append(
+            f"Of {len(true)} true edges of the generated plant {len(true & told)} are found; edges found beyond them: {len(told - true)}."
+        )
     sent = traffic(found.series)
     made.append(f"A step sends {8 * sent.up} bytes up and {8 * sent.down} down; all measurements would be {8 * sent.centralised}.")
     return tuple(made)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from fedkg.errors import MissingExtra
-from fedkg.privacy import Entry, Gaussian, Spent, epsilon_of
+from fedkg.privacy import Entry, Gaussian, Spent, epsilon_at_most
 
 
 def kept_private(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -25,37 +25,35 @@ def added_up(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """What several protected trainings on the same data come to, in words, from the lines of `privacy.csv`.
 
     Whoever sees all results, or the best of them, has learnt from every training. A row may be at another site in each of them, so that
-    the unit that is worst off in each stands for all. Their releases are composed by their Rényi divergence; under the classical
+    in each the unit that is worst off stands for all. Their releases are composed by their Rényi divergence; under the classical
     accountant epsilons and deltas are added up.
     """
     for unit in ("row", "site"):
         own = [row for row in rows if (row["unit"] == "a client") == (unit == "site")]
-        worst = {arm: _worst([row for row in own if row["arm"] == arm]) for arm in dict.fromkeys(row["arm"] for row in own)}
-        if len(worst) > 1:
-            epsilon, delta = _together(list(worst.values()))
+        arms = {arm: [row for row in own if row["arm"] == arm] for arm in dict.fromkeys(row["arm"] for row in own)}
+        if len(arms) > 1:
+            epsilon, delta = _together(list(arms.values()))
             yield (
-                f"{len(worst)} trainings learnt from the same data, and each counts what it spends alone: all of them together, and a"
+                f"{len(arms)} trainings learnt from the same data, and each counts what it spends alone: all of them together, and a"
                 f" choice among them, keep a {unit} to epsilon {epsilon:.3g} at delta {delta:g} at most."
             )
 
 
-def _worst(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """The lines of the unit that has spent most."""
-    most = max(rows, key=lambda row: float(row["epsilon"]))["unit"]
-    return [row for row in rows if row["unit"] == most]
-
-
 def _together(each: Sequence[Sequence[Mapping[str, str]]]) -> tuple[float, float]:
-    """Epsilon and delta of several ledgers as if they were one."""
-    firsts = [rows[0] for rows in each]
-    added = math.fsum(float(row["epsilon"]) for row in firsts), math.fsum(float(row["delta"]) for row in firsts)
-    if any(row["accountant"] == "paper" for row in firsts):
+    """Epsilon and delta of several trainings as if they were one, from the lines of each."""
+    added = math.fsum(max(float(row["epsilon"]) for row in rows) for rows in each), math.fsum(float(rows[0]["delta"]) for rows in each)
+    if any(rows[0]["accountant"] == "paper" for rows in each):
         return added
-    delta = max(float(row["delta"]) for row in firsts)
+    delta = max(float(rows[0]["delta"]) for rows in each)
     try:
-        return min((epsilon_of([_entry(row) for rows in each for row in rows], delta), delta), added)
+        return min((epsilon_at_most([_units(rows) for rows in each], delta), delta), added)
     except MissingExtra:  # a report may be made where nothing is trained
         return added
+
+
+def _units(rows: Sequence[Mapping[str, str]]) -> list[list[Entry]]:
+    """The entries of each unit of a training."""
+    return [[_entry(row) for row in rows if row["unit"] == unit] for unit in dict.fromkeys(row["unit"] for row in rows)]
 
 
 def _entry(row: Mapping[str, str]) -> Entry:

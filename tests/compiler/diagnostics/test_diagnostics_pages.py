@@ -23,6 +23,7 @@ WITHOUT = frozenset(
         *("FKG320", "FKG321", "FKG322", "FKG323"),  # about a data file of `fedkg eval`
         *("FKG118", "FKG154", "FKG261", "FKG352", "FKG507"),  # about what is too large, or takes too long
         *("FKG126", "FKG127"),  # about a program beside this one
+        *("FKG140", "FKG141", "FKG142", "FKG143", "FKG144"),  # about an endpoint, or the folder of a store
         *("FKG240", "FKG378"),  # about a file that cannot be read, and one that holds an earlier model
     }
 )

@@ -116,3 +116,10 @@ def test_a_private_pack_takes_its_own_findings_from_the_graph(tmp_path: Path, cl
     (bank,) = pack.banks
     assert bank.rows == 1
     assert set(bank.params[0].tolist()) >= ({3.0, 835.0} if client == "a" else {8.0, 71.0})
+
+
+def test_where_nothing_is_sure_that_is_said() -> None:
+    edge = CausalEdge(driver="a", driven="b", strength=0.5, lag=1, p_value=0.4)
+    made = proposed([_learned(edges=(edge,))])
+    assert (made.rules, made.causes, made.notes) == (0, 0, 0)
+    assert "# Nothing to propose" in made.text

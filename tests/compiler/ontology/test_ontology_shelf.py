@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import threading
 import time
@@ -47,6 +48,25 @@ def test_a_new_name_can_be_used_shown_and_removed(home: Path, acme: Path) -> Non
     assert "acme" not in load_catalog(home=home).names()
     with pytest.raises(UsageError, match="no ontology was added"):
         remove_entry("acme", home=home)
+
+
+def test_a_misspelt_name_is_not_removed(home: Path, acme: Path) -> None:
+    with pytest.raises(UsageError, match="nor any other"):
+        remove_entry("acme", home=home)
+    add_entry("acme", str(acme), home=home)
+    with pytest.raises(UsageError, match="did you mean `acme`"):
+        remove_entry("acm", home=home)
+
+
+def test_a_file_of_the_catalogue_under_the_wrong_name_is_told_whose_it_is(home: Path, acme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = load_catalog(home=home)
+    mason = catalog.entries["mason"]
+    assert mason.official is not None
+    official = mason.official.model_copy(update={"sha256": hashlib.sha256(acme.read_bytes()).hexdigest()})
+    ours = catalog.entries | {"mason": mason.model_copy(update={"official": official})}
+    monkeypatch.setattr("fedkg_compiler.ontology.shelf.load_catalog", lambda home: dataclasses.replace(catalog, entries=ours))
+    _, (problem,) = add_entry("isa95", str(acme), home=home)
+    assert (problem.code, problem.help) == ("FKG106", f"this is the file of `mason`: fedkg ontology add mason {acme}")
 
 
 def test_the_list_names_every_ontology_with_its_origin(home: Path) -> None:

@@ -73,6 +73,30 @@ def test_what_is_no_rdf_is_named(text: str, what: str) -> None:
     assert what in found.what
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "what"),
+    [
+        ("tag,low,high\nT1,3,4\n", "limits.csv", "a table"),
+        ("# ours\nsignal torque in N.m\n", "rules.fkg", "a rule file"),
+        ("# fedkg\n\nWrite what a domain knows once.\n", "README.md", "plain text"),
+    ],
+)
+def test_what_no_statement_of_turtle_begins_is_named(text: str, name: str, what: str) -> None:
+    found = sniff(text, name)
+    assert isinstance(found, NotRdf)
+    assert found.what == what
+
+
+@pytest.mark.parametrize("text", ["a:b a:c a:d .", "# x\n<a> <b> <c> .", "@prefix a: <b> .", "PREFIX a: <b>", "[] a <b> .", "# nothing\n"])
+def test_turtle_without_an_ending_is_still_turtle(text: str) -> None:
+    assert sniff(text, "graph") == "turtle"
+
+
+def test_half_a_turtle_file_is_noticed() -> None:
+    _, problems = read('<a> <b> "c" ;')
+    assert [(p.code, p.help) for p in problems] == [("FKG103", "is the file complete?")]
+
+
 def test_all_mistakes_of_a_turtle_file_in_one_reading() -> None:
     text = """@prefix a: <http://x/> .
 a:one a:p a:two .

@@ -61,3 +61,8 @@ def test_what_is_wrong_is_said_and_nothing_is_written(fedkg: Command) -> None:
     assert not Path("proposals.ttl").exists()
     assert fedkg("ontology", "align", "shop.ttl", "mason", "-o", "shop.ttl").code == 2
     assert Path("shop.ttl").read_text(encoding="utf-8") == SHOP
+
+
+def test_an_ontology_is_not_compared_with_itself(fedkg: Command) -> None:
+    done = fedkg("ontology", "align", "isa95", "isa95")
+    assert (done.code, "compared with itself" in done.err) == (2, True)

@@ -152,7 +152,10 @@ def test_explain(fedkg: Command) -> None:
 def test_ontology_list_show_add_remove(fedkg: Command, tmp_path: Path) -> None:
     names = [entry["name"] for entry in fedkg("ontology", "list", "--json").json["ontologies"]]
     assert {"isa95", "mason"} <= set(names)
-    assert fedkg("ontology", "show", "mason", "--json").json["prefix"] == "mason"
+    shown = fedkg("ontology", "show", "mason", "--json").json
+    assert shown["prefix"] == "mason"
+    assert "mason:Lathe" in {term["name"] for term in shown["terms"]}
+    assert "13: sosa:ActuatableProperty, " in fedkg("ontology", "show", "sosa").out
     missed = fedkg("ontology", "show", "masn")
     assert missed.code == 2
     assert "did you mean `mason`?" in missed.err

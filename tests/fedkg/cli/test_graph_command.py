@@ -49,7 +49,6 @@ def test_what_is_wrong_is_said(fedkg: Command) -> None:
     assert (done.code, "is no store of graphs" in done.err) == (2, True)
     Path("folder").mkdir()
     assert "fedkg graph load folder FILES..." in fedkg("check", "rules.fkg", "folder").err
-    assert "`fedkg compile`" in fedkg("eval", "rules.fkg", "https://localhost:1/query", "table.csv").err
     Path("plant.store").mkdir()
     Path("plant.store/fedkg-store.json").write_text("{", encoding="utf-8")
     assert fedkg("graph", "show", "plant.store").code == 1

@@ -179,6 +179,20 @@ def test_10_too_large_steps_name_client_and_usable_rate() -> None:
     assert np.isfinite(learn(series, Rates(client=usable, server=usable / 10)).causes).all()
 
 
+def test_steps_on_averages_that_are_too_large_are_told_before_numbers_overflow() -> None:
+    _, series = setting_s(0)
+    with pytest.raises(FedkgError, match=r"diverges on averages"):
+        learn(series, Rates(client=1.0), mode="batch", epochs=2)
+
+
+def test_the_server_is_named_where_its_rate_is_too_large() -> None:
+    _, series = setting_s(0)
+    with pytest.raises(FedkgError, match=r"with gamma 5") as told:
+        learn(series, Rates(client=0.01, server=0.001, causes=5.0, normalised=1.0))
+    assert "a gamma of at most 0.5" in str(told.value)
+    assert "normalised steps" not in str(told.value)
+
+
 def test_normalised_steps_stand_large_rates() -> None:
     _, series = setting_s(1)
     found = learn(series, Rates(client=0.02, server=0.002, causes=0.02, normalised=1.0), epochs=8)

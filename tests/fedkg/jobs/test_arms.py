@@ -102,6 +102,12 @@ def test_what_no_arm_looks_at_is_told():
     assert "belongs to `data.split: dirichlet` or `sizes`" in told[0]
     assert idle(arms(**given, scoring={"beta": 2.0}, compare={"data.split": ["iid", "dirichlet"], "training.executor": ["auto"]})) == ()
     assert idle(arms(data={"alpha": 1.0})) == ()
+    mined = {"unit": "example", "noise": 1.0, "mined": {"epsilon": 2.0}}
+    [said] = idle(arms(privacy=mined, algorithm="fedavg"))
+    assert said.startswith("`privacy.mined` is not looked at")
+    assert (
+        idle(arms(privacy=mined, algorithms={"own": {"grouping": {"fedstl": {"clusters": 2, "cluster_epochs": 0}}}}, algorithm="own")) == ()
+    )
     assert idle(arms(data={"rows": 400})) == ()
     assert idle(arms(data={"rows": 400, "path": "table.csv"})) == (
         "`data.rows` is not looked at: it belongs to the generator of the table",

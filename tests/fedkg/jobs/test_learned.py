@@ -87,3 +87,12 @@ def test_a_graph_without_findings_is_refused(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "plant.ttl").write_text("<urn:a> <urn:b> <urn:c> .\n")
     refused = call(capsys, "suggest", str(tmp_path / "plant.ttl"))
     assert (refused.code, "holds no findings" in refused.err) == (2, True)
+
+
+def test_half_a_graph_of_findings_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = tmp_path / "learned.ttl"
+    assert call(capsys, "ontology", "learned", str(run), "-o", str(graph)).code == 0
+    text = graph.read_text()
+    graph.write_text(text[: 2 * len(text) // 3])
+    refused = call(capsys, "suggest", str(graph))
+    assert (refused.code, "FKG103" in refused.err) == (1, True)

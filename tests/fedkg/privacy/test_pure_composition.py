@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.errors import JobError
-from fedkg.privacy import Gaussian, Spent, epsilon_of, noise_for
+from fedkg.privacy import Gaussian, Spent, epsilon_at_most, epsilon_of, noise_for
 from fedkg.privacy.accountants import ORDERS, _pure
 
 
@@ -52,3 +52,17 @@ def test_too_little_to_be_shown_is_told_as_such() -> None:
     with pytest.raises(JobError, match="other releases of the same unit have spent as much") as caught:
         noise_for(0.4, 1e-5, lambda noise: (*training(noise), Spent(what="mined properties", epsilon=0.5)))
     assert "mined properties" in str(caught.value)
+
+
+def test_which_unit_is_worst_off_in_several_trainings_hangs_on_the_order() -> None:
+    """Two units of about one epsilon each: one in few sums with little noise, one in many with much."""
+    delta = 1e-5
+    few = (Gaussian(what="training", noise=1.0, rate=0.02, releases=40),)
+    many = (Gaussian(what="training", noise=8.0, rate=1.0, releases=4),)
+    assert epsilon_of(few, delta) > epsilon_of(many, delta)
+    assert epsilon_of(many * 20, delta) > epsilon_of(few * 20, delta)  # one unit's own course: the ledgers that cost most do not bound it
+    together = epsilon_at_most([[few, many]] * 20, delta)
+    assert max(epsilon_of(few * 20, delta), epsilon_of(many * 20, delta)) <= together * (1 + 1e-12)
+    assert together < 20 * epsilon_of(few, delta)
+    assert epsilon_at_most([[many]] * 20, delta) == pytest.approx(epsilon_of(many * 20, delta))
+    assert epsilon_at_most([[few], [(Gaussian(what="training", noise=0.0, rate=1.0, releases=1),)]], delta) == math.inf

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
+from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.alignment.gather import gather
 from fedkg_compiler.ontology.alignment.suggest import Proposal, propose
@@ -35,8 +36,10 @@ def align(first: str, second: str, *, least: float = 0.5, catalog: Catalog | Non
     """Return proposals between two ontologies, each a name of the catalogue or the path of an RDF file.
 
     Raises:
-        UsageError: there is no such ontology or file.
+        UsageError: there is no such ontology or file, or it is one and the same.
     """
+    if first == second:
+        raise UsageError(f"{first} is to be compared with itself", expected="two ontologies")
     catalog = load_catalog() if catalog is None else catalog
     (one, said), (other, also) = gather(first, catalog), gather(second, catalog)
     if one is None or other is None:

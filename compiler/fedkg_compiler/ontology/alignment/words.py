@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_OWNED = re.compile(r"(?<=[A-Za-z])['\u2019]s\b")
 _STOP = frozenset(
     re.findall(
         r"\w+",
@@ -101,7 +102,7 @@ def stem(word: str) -> str:
 
 def stems(text: str) -> tuple[str, ...]:
     """The stems of a name or sentence in its order: cut at capitals, digits and marks, abbreviations written out, small words left out."""
-    pieces = [piece.lower() for piece in _PIECES.findall(text)]
+    pieces = [piece.lower() for piece in _PIECES.findall(_OWNED.sub("", text))]
     words = [word for piece in pieces for word in _LONG.get(piece, piece).split()]
     kept = [word for word in words if word not in _STOP]
     return tuple(stem(word) for word in (kept or words))

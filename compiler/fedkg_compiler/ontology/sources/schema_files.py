@@ -168,7 +168,7 @@ def _not_there(schema: Schema, child: Element, location: str) -> Diagnostic:
         "FKG105",
         point(schema.file, child.line, child.column),
         f"the schema {location} is not followed: it is no file in this folder",
-        help="put it there if its types are needed; nothing is fetched",
+        help="if its types are needed, give the folder that has them all; nothing is fetched",
         severity="info",
     )
 

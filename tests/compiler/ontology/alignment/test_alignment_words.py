@@ -54,3 +54,7 @@ def test_a_stem_is_a_beginning_and_its_own_stem(word: str) -> None:
     first = stem(word)
     assert first == stem(first)
     assert len(first) >= min(len(word), 4)
+
+
+def test_whose_it_is_leaves_no_letter_behind() -> None:
+    assert stems("the product's name") == stems("product name")

@@ -11,7 +11,7 @@ import pytest
 from command import call
 
 from fedkg.errors import FedkgError, JobError, TableError
-from fedkg.jobs.causes.file import CausesJob, read_causes
+from fedkg.jobs.causes.file import CausesJob, is_causes, read_causes
 from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.learned import learned_of
 
@@ -75,6 +75,10 @@ def test_what_is_learnt_goes_to_the_graph_and_comes_back(folder: Path, tmp_path:
     graph = tmp_path / "found.ttl"
     assert call(capsys, "ontology", "learned", folder, "-o", graph).code == 0
     assert "cause found_1_ahead" in call(capsys, "suggest", graph).out
+    assert call(capsys, "suggest", graph, "-o", tmp_path / "a.fkg").out.endswith(f"{tmp_path / 'a.fkg'} {graph}\n")
+    said = call(capsys, "suggest", folder, "-o", tmp_path / "b.fkg").out
+    assert f"fedkg ontology learned {folder} -o learned.ttl" in said
+    assert said.endswith("b.fkg learned.ttl\n")
 
 
 def test_the_command_and_the_prior_of_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +108,9 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         (("states: 1", "states: none"), JobError, "`states` (line 5)"),
         (("states: 1", "statse: 1"), JobError, "did you mean `states`"),
         (("lags: choose", "lag: 2"), JobError, "`learning.lag`"),
-        (("N2]", "N3]"), TableError, "N3"),
+        (("N2]", "N3]"), TableError, "no column `N3`, which client turbine measures"),
+        ((", turbine: [P7, N2]", ""), JobError, "`clients` names boiler alone"),
+        (("kind: causes", "kind: cause"), JobError, "there is no `kind` of job 'cause'"),
         (("N2]", "P1]"), JobError, "is that of boiler already"),
         (("clients: {boiler: [P1, T1], turbine: [P7, N2]}\n", ""), JobError, "`clients` is missing"),
         (("data: {path: plant.csv}\n", ""), JobError, "its own"),
@@ -116,10 +122,54 @@ def test_what_is_wrong_is_named_before_there_is_a_folder(
     change: tuple[str, str], error: type[FedkgError], said: str, tmp_path: Path
 ) -> None:
     _table(tmp_path / "plant.csv", gap=2)
+    job = _job(tmp_path, TABLE_JOB.replace(*change))
     with pytest.raises(error) as told:
-        run_causes(_job(tmp_path, TABLE_JOB.replace(*change)), out=tmp_path / "run")
+        run_causes(job, out=tmp_path / "run") if is_causes(job) else None
     assert said in str(told.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("rows", "said"), [(0, "10 or more"), (11, "too few steps to choose among 5 lags")])
+def test_a_table_that_is_too_short_is_told(rows: int, said: str, tmp_path: Path) -> None:
+    whole = _table(tmp_path / "plant.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "plant.csv").write_text("".join(whole[: rows + 1]))
+    with pytest.raises(FedkgError, match=said):
+        run_causes(_job(tmp_path, TABLE_JOB), out=tmp_path / "run")
+
+
+def test_a_client_that_never_changes_is_told(tmp_path: Path) -> None:
+    rows = [line.split(",") for line in _table(tmp_path / "plant.csv").read_text().splitlines()]
+    (tmp_path / "plant.csv").write_text(
+        "".join(f"{a},{b},{c if not n else 3},{d if not n else 3}\n" for n, (a, b, c, d) in enumerate(rows))
+    )
+    with pytest.raises(FedkgError, match="turbine: its measurements never change"):
+        run_causes(_job(tmp_path, TABLE_JOB + "correlation: 0\n"), out=tmp_path / "run")
+
+
+def test_steps_that_are_not_learnt_from_choose_no_measurement(tmp_path: Path) -> None:
+    """P9 goes with the turbine in the last steps alone, so that it is left out."""
+    lines = _table(tmp_path / "plant.csv").read_text().splitlines()
+    noise = np.random.default_rng(1).standard_normal(600)
+    late = [
+        f"{lines[0]},P9",
+        *(f"{line},{noise[t] if t < 480 else 50 * float(line.split(',')[2]):.5f}" for t, line in enumerate(lines[1:])),
+    ]
+    (tmp_path / "plant.csv").write_text("\n".join(late) + "\n")
+    done = run_causes(_job(tmp_path, TABLE_JOB.replace("[P1, T1]", "[P1, T1, P9]")), out=tmp_path / "run")
+    assert done.results["clients"]["boiler"]["measurements"] == 2
+    assert "measurements left out because they go with no other client's: 1" in done.sentences
+
+
+def test_a_disturbance_goes_along_significant_edges_alone(tmp_path: Path) -> None:
+    _table(tmp_path / "plant.csv")
+    job = _job(tmp_path, TABLE_JOB)
+    found = run_causes(job, out=tmp_path / "run").results
+    sure = {(edge["driver"], edge["driven"]) for edge in found["edges"] if edge["p_value"] <= 0.05}
+    assert sure == {("boiler", "turbine")}
+    assert {name: [one["client"] for one in reached] for name, reached in found["reached"].items()} == {
+        "boiler": ["turbine"],
+        "turbine": [],
+    }
 
 
 def test_rules_without_causes_are_refused(tmp_path: Path) -> None:
