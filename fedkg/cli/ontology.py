@@ -112,6 +112,8 @@ def add_entry(
     elif diagnostics:
         note(authoring.render(diagnostics))
     if added is None:
+        if not as_json:
+            note(f"{name}: not added")
         raise typer.Exit(FedkgError.exit_code)
     if not as_json:
         say(f"{name}: added, sha256 {added['sha256']}\nrule files reach it with `use {name}` and the prefix `{added['prefix']}:`")

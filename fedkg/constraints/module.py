@@ -271,7 +271,7 @@ class ConstraintModule(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConstraintModule:
         """Follow moves to a device but no change of dtype: thresholds are exact in float64 alone."""
-        device = fn(torch.empty(0, device=self._read_row.device)).device
+        device = fn(torch.empty(0, device=self.wires["read_row"].device)).device
         for name in self._wires:
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
         self.banks = tuple(bank.to(device) for bank in self.banks)
@@ -285,7 +285,7 @@ class ConstraintModule(nn.Module):
         self._number = number_of(self)
 
     def _checked(self, x: Any) -> Tensor:
-        batch: Tensor = torch.as_tensor(x)
+        batch: Tensor = x if isinstance(x, Tensor) else torch.as_tensor(x)  # which would follow `torch.set_default_device`
         features = len(self.plan.x.names)
         if batch.ndim not in (2, 3) or batch.shape[-1] != features:
             raise LayoutError(

@@ -6,9 +6,10 @@ of a batch with n samples each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
 import torch
 from torch import Tensor
@@ -21,8 +22,24 @@ from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused.pay import paid
 from fedkg.constraints.uncompiled import uncompiled
 
+P = ParamSpec("P")
+
 LITTLE = 1 << 18
 """Conditions of rows times samples that are looked at plainly: a call for each bank takes longer."""
+
+
+def _in_full(work: Callable[Concatenate[Evaluated, P], Tensor]) -> Callable[Concatenate[Evaluated, P], Tensor]:
+    """Products in the type of their factors also inside `torch.autocast`: in half precision numbers of samples are rounded."""
+
+    @wraps(work)
+    def call(of: Evaluated, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+        kind = of.inputs.device.type
+        if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+            return work(of, *args, **kwargs)
+        with torch.autocast(kind, enabled=False):
+            return work(of, *args, **kwargs)
+
+    return call
 
 
 class _WithGradient(torch.autograd.Function):
@@ -42,6 +59,7 @@ class _WithGradient(torch.autograd.Function):
 
 
 @uncompiled
+@_in_full
 def total_penalty(of: Evaluated) -> Tensor:
     """The sum over rules of their weight times the weighted mean of their penalties over all (constraint, sample) pairs that apply.
 
@@ -86,6 +104,7 @@ def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
 
 
 @uncompiled
+@_in_full
 def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
     """The total of `total_penalty` of each of C parts of the batch by itself, [C]; differentiable as often as one likes.
 
@@ -114,6 +133,7 @@ def _each(of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], 
     return value * weight.flatten()
 
 
+@_in_full
 def penalty_parts(of: Evaluated, group: Sequence[Tensor], groups: int) -> Tensor:
     """The total of `total_penalty` in parts, [G]: what the rows of each group add to it; differentiable as often as one likes.
 

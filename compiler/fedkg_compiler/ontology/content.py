@@ -24,7 +24,8 @@ def lines_of(triples: Iterable[ox.Quad]) -> list[bytes]:
     lines = dict.fromkeys(text.split(b"\n"))  # in their order, in which runs are sorted already
     lines.pop(b"", None)
     changed = _kept({line.split(b" ", 2)[2] for line in lines if b'"^^<' in line})
-    for line in [line for line in lines if b'"^^<' in line and line.split(b" ", 2)[2] in changed] if changed else ():
+    others = [line for line in lines if b'"^^<' in line and line.split(b" ", 2)[2] in changed] if changed else []
+    for line in others:
         del lines[line]
         subject, predicate, end = line.split(b" ", 2)
         lines[b" ".join((subject, predicate, changed[end]))] = None

@@ -81,7 +81,7 @@ class Report(BaseModel):
 def report_figures(names: Sequence[str] = (), *, home: Path | None = None) -> tuple[Report, tuple[Diagnostic, ...]]:
     """Return the figures of these ontologies (default: all of the catalogue), and what is wrong with their files."""
     catalog = load_catalog(home=home)
-    chosen = sorted(names) if names else list(catalog.names())
+    chosen = sorted(set(names)) if names else list(catalog.names())
     problems: list[Diagnostic] = []
     documents: dict[str, list[Document]] = {}
     for name in chosen:

@@ -35,6 +35,8 @@ _KINDS = {
 _LABEL = (RDFS + "label", SKOS + "prefLabel")
 _COMMENT = (RDFS + "comment", SKOS + "definition")
 _TELLING = frozenset(ox.NamedNode(iri) for iri in (*_LABEL, *_COMMENT, RDFS + "subClassOf", RDF + "type"))
+_TYPE = ox.NamedNode(RDF + "type")
+_TYPES = frozenset(ox.NamedNode(iri) for iri in _CLASS_TYPES | _PROPERTY_TYPES | {*_KINDS, SOSA + "ObservableProperty", OWL + "Ontology"})
 _MOST_REPORTED = 20
 
 
@@ -65,8 +67,8 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
     for quad in document.triples:
         node = quad.predicate  # each look into a quad makes an object
         predicates.add(node)
-        if node not in _TELLING or not isinstance(subject := quad.subject, ox.NamedNode):
-            continue
+        if node not in _TELLING or (node == _TYPE and quad.object not in _TYPES) or not isinstance(subject := quad.subject, ox.NamedNode):
+            continue  # most things of a plant are told to be of its own classes
         predicate, entry, told = node.value, found[subject.value], quad.object
         if isinstance(told, ox.Literal):
             if predicate in _LABEL:

@@ -27,6 +27,8 @@ _FORMATS = {
     "json-ld": ox.RdfFormat.JSON_LD,
 }
 _NAMES = {"turtle": "Turtle", "n-triples": "N-Triples", "rdf-xml": "RDF/XML", "json-ld": "JSON-LD"}
+_WHOLE = ("rdf-xml", "json-ld")
+"""Syntaxes whose reader stops at the first mistake."""
 _MOST_REPORTED = 20
 _MOST_JSON_DEPTH = 200
 _DEFAULT = ox.DefaultGraph()
@@ -64,7 +66,7 @@ def read_file(path: Path, *, shown: str | None = None) -> tuple[Document | None,
     """
     name = str(path) if shown is None else shown
     try:
-        if path.is_dir() and next(path.rglob("*.xsd"), None) is not None:
+        if path.is_dir() and list(path.rglob("*.xsd")):
             return _from_source(read_schemas(path, name), name, "", "")
         body = read_bytes(path)
     except OSError as error:
@@ -173,7 +175,7 @@ def _parse(
             if (last is None or place[0] > last[0]) and len(problems) < _MOST_REPORTED:
                 problems.append(_syntax_problem(error, text, syntax, file, place))
             last = place
-            if syntax in ("rdf-xml", "json-ld"):
+            if syntax in _WHOLE:
                 break
     return quads, ([] if quiet else problems, dict(parser.prefixes))
 
@@ -215,9 +217,8 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: RdfSyntax, file: str,
             help="is the file complete?",
         )
     reason = f"{reason[:1].lower()}{reason[1:]}" if reason[1:2].islower() else reason
-    return report(
-        "FKG103", point(file, line, column, width=width), f"this is not {_NAMES[syntax]}: {reason}", help="the rest of the file is read on"
-    )
+    advice = "what comes after it is not read" if syntax in _WHOLE else "the rest of the file is read on"
+    return report("FKG103", point(file, line, column, width=width), f"this is not {_NAMES[syntax]}: {reason}", help=advice)
 
 
 def _places(text: str, count: int) -> list[int] | None:

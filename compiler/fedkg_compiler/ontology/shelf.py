@@ -25,6 +25,8 @@ from fedkg_compiler.ontology.terms import split_iri
 from fedkg_compiler.ontology.vocabulary import closest
 
 _LIST = "added.json"
+_NAMELESS = "#"
+"""The namespace of a file that has no name for itself and none for what it describes."""
 _ONTOLOGY = ox.NamedNode(OWL + "Ontology")
 _RECORDS = TypeAdapter(list[Added])
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
@@ -91,6 +93,8 @@ def add_entry(
     record = _record(name, taken, document, catalog)
     if not any(isinstance(quad.subject, ox.NamedNode) and quad.subject.value.startswith(record.namespace) for quad in document.triples):
         message = f"{source} says nothing about {name}: it describes no term of <{record.namespace}>"
+        if record.namespace == _NAMELESS:
+            message = f"{source} describes nothing that has an IRI"
         return None, (*problems, report("FKG116", point(source), message, help="is this the right file? else add it under another name"))
     catalog.shelf.mkdir(parents=True, exist_ok=True)
     before = catalog.added.get(name)
@@ -166,7 +170,7 @@ def _main_namespace(document: Document, iri: str) -> str:
         spaces.pop(standard, None)
     if spaces:
         return max(spaces.items(), key=lambda item: (item[1], item[0]))[0]
-    return iri if iri.endswith(("#", "/")) else iri + "#"
+    return iri if iri.endswith(("#", "/")) else iri + _NAMELESS
 
 
 def _write_list(shelf: Path, records: list[Added]) -> None:

@@ -160,7 +160,7 @@ def _fused(bank: BankTensors, dtype: torch.dtype, missing: bool) -> Fused | None
 def _numbers(scalars: Sequence[Term | float], bank: BankTensors, dtype: torch.dtype) -> Floats:
     """The numbers of each row, computed in the dtype; NaN for what is no finite number. One row of zeros where there are none."""
     reading = Reading(slots={}, params=bank.params.to(dtype))
-    found = reading.params.new_zeros(max(1, len(scalars)), bank.rows)
+    found = bank.params.new_zeros(max(1, len(scalars)), bank.rows, dtype=dtype)
     for i, scalar in enumerate(scalars):
         found[i] = scalar if isinstance(scalar, float) else evaluate_term(scalar, reading)[:, 0]
     array: Floats = found.numpy()

@@ -104,3 +104,12 @@ def test_literals_are_those_that_stores_keep() -> None:
     store = ox.Store()
     store.extend(triples)
     assert set(as_kept(triples)) == set(store)
+
+
+@pytest.mark.parametrize("text", ["{0}\r{1}\n\n", "{0}\r\n{1}\r\n", "{0}\n{1}", "# two\n{0}\n{1}\n", '{0}\n{1}\n<n:a> <n:p> "_:x" .\n'])
+def test_blank_nodes_of_n_triples_are_found_whatever_ends_their_lines(text: str) -> None:
+    document, problems = read_rdf(text.format("<n:a> <n:p> <n:b> .", "<n:a> <n:p> _:x .").encode(), file="a.nt")
+    assert not problems
+    assert document is not None
+    assert not document.plain
+    assert [str(quad.object) for quad in document.triples if isinstance(quad.object, ox.BlankNode)] == ["_:b644ab8f7bab74251"]

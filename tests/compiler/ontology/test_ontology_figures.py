@@ -34,7 +34,7 @@ def row(figures: Figures) -> tuple[int, ...]:
 def test_the_counts_of_a_small_ontology(home: Path, tmp_path: Path) -> None:
     (tmp_path / "o.ttl").write_text(OURS, encoding="utf-8")
     add_entry("acme", str(tmp_path / "o.ttl"), home=home)
-    report, problems = report_figures(["acme"], home=home)
+    report, problems = report_figures(["acme", "acme"], home=home)
     assert problems == ()
     (acme,) = report.ontologies
     assert row(acme) == row(report.total) == (4, 2, 1, 1, 3, 5, 2)

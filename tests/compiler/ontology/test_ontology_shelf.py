@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import threading
 import time
@@ -64,7 +63,7 @@ def test_a_file_of_the_catalogue_under_the_wrong_name_is_told_whose_it_is(home: 
     assert mason.official is not None
     official = mason.official.model_copy(update={"sha256": hashlib.sha256(acme.read_bytes()).hexdigest()})
     ours = catalog.entries | {"mason": mason.model_copy(update={"official": official})}
-    monkeypatch.setattr("fedkg_compiler.ontology.shelf.load_catalog", lambda home: dataclasses.replace(catalog, entries=ours))
+    monkeypatch.setattr("fedkg_compiler.ontology.shelf.load_catalog", lambda home: catalog.model_copy(update={"entries": ours}))
     _, (problem,) = add_entry("isa95", str(acme), home=home)
     assert (problem.code, problem.help) == ("FKG106", f"this is the file of `mason`: fedkg ontology add mason {acme}")
 
@@ -131,6 +130,12 @@ def test_what_cannot_be_read_is_not_added(home: Path, tmp_path: Path, text: str,
     assert record is None
     assert [problem.code for problem in problems] == [code]
     assert not (home / "ontologies").exists()
+
+
+def test_a_file_that_names_nothing_is_told(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.xml").write_text('<?xml version="1.0"?><catalog xmlns="urn:oasis"/>', encoding="utf-8")
+    _, (problem,) = add_entry("x", str(tmp_path / "x.xml"), home=home)
+    assert (problem.code, problem.message) == ("FKG116", f"{tmp_path / 'x.xml'} describes nothing that has an IRI")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "rules", "1a", "a.b"])

@@ -185,6 +185,11 @@ def test_remote_contexts_are_not_fetched() -> None:
     assert "not fetched" in problem.message
 
 
+def test_half_a_json_file_is_not_read_on() -> None:
+    _, (problem,) = read('{"@id": "http://a", "http://b": 1', "a.jsonld")
+    assert (problem.code, problem.help) == ("FKG103", "what comes after it is not read")
+
+
 def test_deep_json_is_refused() -> None:
     assert one('{"@id":"http://a","http://p":' * 5000 + "5" + "}" * 5000, "a.jsonld").code == "FKG103"
 

@@ -93,6 +93,11 @@ def test_a_change_of_dtype_leaves_thresholds_exact() -> None:
     assert rules(x, torch.zeros(1, 5)).satisfied.item()
 
 
+def test_a_change_of_dtype_leaves_rules_on_their_device() -> None:
+    rules = ConstraintModule(monotone(), x=X, y=Y).to("meta").double()
+    assert {value.device.type for value in rules.wires.values()} == {"meta"}
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_every_floating_dtype_trains(dtype: torch.dtype) -> None:
     rules = ConstraintModule(monotone(), x=X, y=Y)

@@ -101,13 +101,14 @@ def test_a_report_is_of_what_was_there_when_it_was_asked_for() -> None:
 
 
 def test_tensors_that_are_seen_from_aside() -> None:
-    """Strides, parameters, inference and gradients by features: by whatever way, the same."""
+    """Strides, signs, parameters, inference and gradients by features: by whatever way, the same."""
     module, (x, y) = module_of(), batch(0)
     said(module, x, y)
     expected = said(module_of(), x, y)[0]
     aside = x.transpose(0, 1).contiguous().transpose(0, 1)
     with computed_by(loops=True):
         assert torch.equal(module(aside, y).satisfied, expected)
+        assert torch.equal(module(x, torch._neg_view(-y)).satisfied, expected)
         assert torch.equal(module(torch.nn.Parameter(x), y).satisfied, expected)
         leaf = x.clone().requires_grad_()
         (slope,) = torch.autograd.grad(module(leaf, y).robustness.sum(), leaf)
@@ -175,3 +176,27 @@ def test_rules_on_what_stands_in_the_batch_are_not_repeated() -> None:
         assert torch.equal(applies, torch.stack([x[..., CATEGORY] == code for code in range(3)], dim=-1))
     assert set(module._repeats.values()) == {None}
     assert calls.MOST > 2
+
+
+def test_new_tensors_stand_where_those_of_the_call_do() -> None:
+    """Whatever device others are made on meanwhile: loops write to addresses."""
+    module, (x, y) = module_of(), batch(0)
+    expected = said(module, x, y)[:2]
+    for again in (module, module_of()):
+        with computed_by(loops=True), torch.device("meta"):
+            report = again(x, y)
+            found = [report.satisfied, report.violated, report.penalty]
+        equal(found, [*expected, again(x, y).penalty])
+
+
+@pytest.mark.parametrize("loops", [True, False])
+def test_counts_are_not_rounded_in_mixed_precision(loops: bool) -> None:
+    module, rows = module_of(), [part.repeat(25, 1, 1) for part in batch(0)]  # 2,700 samples: no number of bfloat16
+    weight = torch.linspace(0.5, 1.0, 300)
+    with computed_by(loops=loops):
+        for call in ({}, {}, {"sample_weight": weight}):
+            leaves = [rows[1].clone().requires_grad_() for _ in range(2)]
+            expected = module_of()(rows[0], leaves[0], **call).penalty
+            with torch.autocast("cpu", torch.bfloat16):
+                penalty = module(rows[0], leaves[1], **call).penalty
+            equal([penalty, *torch.autograd.grad(penalty, leaves[1])], [expected, *torch.autograd.grad(expected, leaves[0])])

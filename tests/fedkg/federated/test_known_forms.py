@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from federations import largest_difference
+from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated import (
@@ -22,9 +24,10 @@ from fedkg.federated import (
     fedavg,
     train,
 )
-from fedkg.federated.client.known import known
+from fedkg.federated.client.known import descended, known
 from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD, Adam
+from fedkg.federated.executors import stacked
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.rows import whole
@@ -158,3 +161,17 @@ def test_values_that_are_no_numbers_stay_none() -> None:
     task = replace(task, clients=replace(task.clients, x=broken))
     *_, (_, record) = train(task, fedavg(), replace(SETTINGS, rounds=1, executor="stacked"))
     assert set(record.excluded) == {"site_1"}
+
+
+def test_what_the_loop_is_told_stands_where_the_parameters_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever device others are made on meanwhile: the loop reads addresses."""
+    task = problem(DENSE, (5,))
+    (expected, _), _ = ends(task, fedavg())
+
+    def beside(*given: Any) -> Tensor:
+        with torch.device("meta"):
+            return descended(*given)
+
+    monkeypatch.setattr(stacked, "descended", beside)
+    (models, _), _ = ends(task, fedavg())
+    assert all(torch.equal(models[name], value) for name, value in expected.items())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.errors import KnowledgeError
-from fedkg.federated.model.told import UNKNOWN, Bounded, Narrow, informed
+from fedkg.federated.model.told import UNKNOWN, Bounded, BoundedChance, Narrow, informed
 from fedkg.models import MLP, Recurrent
 
 numbers = st.floats(-3, 3, width=32)
@@ -68,6 +68,26 @@ def test_gradients_are_finite_also_for_rows_of_padding():
     x = torch.cat([torch.randn(1, 2, 2), torch.tensor([[[-UNKNOWN, UNKNOWN, UNKNOWN], [0.0, 0.0, 0.0]]])], -1)
     model.apply(params, x).sum().backward()
     assert all(bool(torch.isfinite(value.grad).all()) for value in params.values() if value.grad is not None)
+
+
+chances = st.one_of(st.floats(0, 1, width=32), st.sampled_from([0.0, 1.0]))
+
+
+@given(low=chances, high=chances, predicted=st.one_of(chances, st.just(UNKNOWN)), trust=chances, seed=st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_a_probability_lies_in_its_interval_and_follows_what_is_predicted_there(low, high, predicted, trust, seed):
+    torch.manual_seed(seed)
+    inner = MLP(inputs=2, hidden=(3,), outputs=1)
+    model = BoundedChance(model=inner, width=2, trust=trust)
+    params = {name: value.double().requires_grad_() for name, value in stacked(inner, 2).items()}
+    own = torch.randn(2, 4, 2, dtype=torch.float64)
+    answer = model.apply(params, torch.cat([own, own.new_tensor([low, high, predicted]).expand(2, 4, 3)], -1))
+    kept = torch.sigmoid(inner.apply(params, own))
+    kept = kept.clamp(low, high) if low <= high else kept
+    inside = predicted <= 1 and (low > high or low <= predicted <= high)
+    assert torch.allclose(torch.sigmoid(answer), (1 - trust) * kept + trust * predicted if inside else kept, atol=1e-6)
+    slopes = torch.autograd.grad(answer.sum(), list(params.values()), allow_unused=True)
+    assert all(bool(torch.isfinite(slope).all()) for slope in slopes if slope is not None)
 
 
 def test_classes_that_samples_rule_out_have_no_probability():

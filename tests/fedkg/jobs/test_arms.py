@@ -105,9 +105,9 @@ def test_what_no_arm_looks_at_is_told():
     mined = {"unit": "example", "noise": 1.0, "mined": {"epsilon": 2.0}}
     [said] = idle(arms(privacy=mined, algorithm="fedavg"))
     assert said.startswith("`privacy.mined` is not looked at")
-    assert (
-        idle(arms(privacy=mined, algorithms={"own": {"grouping": {"fedstl": {"clusters": 2, "cluster_epochs": 0}}}}, algorithm="own")) == ()
-    )
+    joints = {"own": {"grouping": {"fedstl": {"clusters": 2, "cluster_epochs": 0}}}}
+    series = {"set": "traffic", "window": {"history": 4, "horizon": 2}, "server": 0.2}
+    assert idle(arms(privacy=mined, data=series, algorithms=joints, algorithm="own")) == ()
     assert idle(arms(data={"rows": 400})) == ()
     assert idle(arms(data={"rows": 400, "path": "table.csv"})) == (
         "`data.rows` is not looked at: it belongs to the generator of the table",

@@ -63,6 +63,11 @@ _CHARACTERISTICS = {
 _ASSERTED = ("ObjectPropertyAssertion", "DataPropertyAssertion")
 _DENIED = {"NegativeObjectPropertyAssertion": "targetIndividual", "NegativeDataPropertyAssertion": "targetValue"}
 
+NEVER_INSIDE = frozenset(
+    [*_DIRECT, *_ROWS, *_APART, *_CHARACTERISTICS, *_ASSERTED, *_DENIED, "Declaration", "ClassAssertion", "AnnotationAssertion"]
+)
+"""Axioms that stand in an ontology alone, never in another axiom."""
+
 
 class Axioms:
     """Collects the triples of one ontology, axiom by axiom.

@@ -127,6 +127,10 @@ class _Builder:
         number, mark, name = attributes.get("BrowseName", "").partition(":")
         space, name = (found.space(number), name) if mark and number.isdecimal() else (UA, attributes.get("BrowseName", ""))
         node = UaNode(sort, found.id_of(attributes["NodeId"]), space, name, line, column, attributes.get("DataType", ""))
+        if node.id[0] not in found.spaces:
+            span, number = point(found.file, line, column), attributes["NodeId"].partition(";")[0]
+            advice = "name its address there, or mend the number"
+            found.note(report("FKG103", span, f"the namespace {number} of this <UA{sort}> is none of <NamespaceUris>", help=advice))
         first = found.nodes.setdefault(node.id, node)
         if first is node:
             return node

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.sources.axioms import Axioms
+from fedkg_compiler.ontology.sources.axioms import NEVER_INSIDE, Axioms
 from fedkg_compiler.ontology.sources.result import Read
 from fedkg_compiler.ontology.sources.trees import Node, Part, Problems, Tree, Unsound, expanded
 from fedkg_compiler.ontology.standard import STANDARD_PREFIXES
@@ -102,6 +102,11 @@ class _Reader:
             self.flush()
         name, start = self.word if self.word is not None else ("", at)
         self.word = None
+        if name in NEVER_INSIDE and len(self.stack) > 1 and self.stack[0].name == "Ontology":
+            before = self.stack[1]
+            message = f"`{before.name}` is not closed where the next axiom begins"
+            self.problems.note(self.problems.mistake(*self.place(before.at), message, "a `)` is missing; the axiom is left out").problem)
+            del self.stack[1:]
         if len(self.stack) < _DEEPEST_OPEN:
             self.stack.append(_Open(name, start))
             if name == "Ontology" and len(self.stack) == 1:

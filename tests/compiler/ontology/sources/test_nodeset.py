@@ -129,6 +129,7 @@ def test_states_of_a_type_are_individuals_that_refer_to_each_other() -> None:
     [
         (MILL + MILL, "FKG119", "the node ns=1;i=1 is defined twice"),
         ('<UAObjectType BrowseName="1:X"/>', "FKG103", "has no NodeId"),
+        ('<UAObjectType NodeId="ns=7;i=2" BrowseName="1:X"/>', "FKG103", "the namespace ns=7 of this <UAObjectType> is none of"),
         (MILL + "<UAObject", "FKG103", "the XML breaks off"),
     ],
 )

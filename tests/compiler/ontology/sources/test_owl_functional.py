@@ -131,6 +131,12 @@ def test_a_mistake_costs_its_axiom_and_names_its_place(axiom: str, line: int, wo
     assert len(document.triples) == 3
 
 
+def test_a_missing_parenthesis_costs_its_axiom_alone() -> None:
+    document, problems = read("SubClassOf(:A ObjectSomeValuesFrom(:p :B)\nDeclaration(Class(:C))\nSubClassOf(:C :D)")
+    assert [(p.span.line, p.message) for p in problems] == [(6, "`SubClassOf` is not closed where the next axiom begins")]
+    assert len(document.triples) == 4  # of the ontology itself two
+
+
 def test_half_a_file_gives_what_came_before() -> None:
     document, problems = read_rdf(f"{HEAD}SubClassOf(:A :B)\nSubClassOf(:C Object".encode(), file="o.ofn")
     assert document is not None
