@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -319,4 +320,15 @@ def reason(pack: Pack, budget: Budget | None = None) -> tuple[Verdict, ...]:
 
     Intervals decide what bounds single columns, linear programming very many linear rules, the solver z3 the rest, within the budget.
     """
+    _start_anew()
     return tuple(_Reasoning(pack, budget or Budget()).verdicts())
+
+
+def _start_anew() -> None:
+    """Let the solver forget the terms of earlier packs: how many steps an answer takes, and so what is found, hangs on them otherwise.
+
+    What was made of them keeps its own context, and is never put together with what comes.
+    """
+    solver = sys.modules.get("z3.z3")
+    if solver is not None:
+        vars(solver)["_main_ctx"] = None

@@ -80,6 +80,9 @@ def test_many_roots_are_decided_by_boxes() -> None:
     assert set(conflict.rules) == {"r0", "r3", "r4"}
     confirm(pack, conflict)
     assert budget.taken < budget.total
+    again = Budget()
+    reason(pack, again)
+    assert again.taken == budget.taken  # whatever the solver was asked before
 
 
 def test_no_value_of_many_keeps_a_conflict() -> None:
