@@ -219,16 +219,20 @@ def losses_of(known: Moments, theta: F64, row: F64) -> tuple[float, float]:
 
 def at_rest(series: Series, rates: Rates) -> Learnt:
     """Where the learning comes to rest, of all such points that of the least norm: what `learn` reaches from zero."""
+    return at_rest_by(series, [moments(series, m) for m in range(len(series.clients))], rates)
+
+
+def at_rest_by(series: Series, known: Sequence[Moments], rates: Rates) -> Learnt:
+    """The same from averages of each client; `series` says who the clients are and who may drive whom."""
     from fedkg.granger.rest import resting
 
-    total = series.states.shape[1]
+    total = sum(len(client.transition) for client in series.clients)
     row, thetas, losses = np.zeros((total, series.lags * total)), [], []
-    for m in range(len(series.clients)):
-        known = moments(series, m)
-        theta, own = resting(known, rates.client, rates.server, rates.ridge)
-        row[series.places[m], series.drivers(m)] = own
+    for m, own in enumerate(known):
+        theta, causes = resting(own, rates.client, rates.server, rates.ridge)
+        row[series.places[m], series.drivers(m)] = causes
         thetas.append(theta)
-        losses.append(losses_of(known, theta, own))
+        losses.append(losses_of(own, theta, causes))
     found = np.array(losses)[None]
     return Learnt(causes=row, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1))
 

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import UsageError
-from fedkg.granger.learn import Learnt, Rates, at_rest, losses_of
+from fedkg.granger.learn import Learnt, Rates, at_rest, at_rest_by
 from fedkg.granger.moments import Moments, Series, moments
 from fedkg.granger.reference import labels
-from fedkg.granger.rest import resting
-from fedkg.granger.system import places_of
 
 F64 = NDArray[np.float64]
 
@@ -118,13 +116,4 @@ def _mixed(known: Moments, new: Moments, share: float) -> Moments:
 
 def at_rest_of(stream: Stream, series: Series, rates: Rates | None = None) -> Learnt:
     """The point of rest of all data so far; `series` says who the clients are and who may drive whom."""
-    chosen = Rates() if rates is None else rates
-    total = sum(len(client.transition) for client in series.clients)
-    causes, thetas, losses = np.zeros((total, series.lags * total)), [], []
-    for m, (place, known) in enumerate(zip(places_of([len(c.transition) for c in series.clients]), stream.known, strict=True)):
-        theta, row = resting(known, chosen.client, chosen.server, chosen.ridge)
-        causes[place, series.drivers(m)] = row
-        thetas.append(theta)
-        losses.append(losses_of(known, theta, row))
-    found = np.array(losses)[None]
-    return Learnt(causes=causes, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1))
+    return at_rest_by(series, stream.known, Rates() if rates is None else rates)
