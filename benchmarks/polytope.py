@@ -1,11 +1,14 @@
-"""Nearest points of a polytope, 1,024 x 50 and 100 rows: forward against loops over OSQP and ProxQP, with backward against cvxpylayers.
+"""Nearest points of a polytope, 1,024 x 50 and 100 rows: against loops over OSQP and ProxQP, with backward against cvxpylayers and qpth.
 
-    python benchmarks/polytope.py [--points 1024] [--rows 100] [--repeats 7]
+    python benchmarks/polytope.py [--points 1024] [--rows 100] [--repeats 7] [--peers FOLDER]
 
 The rows are random, a tenth of their entries not 0, with a point in their midst; the points are random. The loops keep the rows to 1e-5,
 for which they need a tolerance of 1e-6; ours is exact up to rounding. Before anything is timed their points are compared with ours, and
-ours with its own certificate. The loops update one solver, which keeps its factors, from point to point. cvxpylayers runs in fewer rounds:
-it takes seconds. All run on one thread. The floor is one read of the points and the rows and one write of the result.
+ours with its own certificate. The loops update one solver, which keeps its factors, from point to point. cvxpylayers and qpth run in
+fewer rounds: they take seconds. All run on one thread; the floor is one read of the points and the rows and one write of the result.
+
+qpth (0.0.18) says that it wants NumPy below 2, with which the rest here is not installed. It calls nothing that NumPy 2 lacks, so it is put
+into a folder of its own without what it asks for: FOLDER/qpth, by default in $FEDKG_PEERS or the user's cache folder.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import cvxpy
 import numpy as np
@@ -88,6 +94,27 @@ def layer(matrix: Array, ends: Array) -> Callable[[Tensor], Tensor]:
     return run
 
 
+def qpth_from(folder: Path) -> Callable[..., Tensor]:
+    """qpth's batched solver, from a folder of its own, where it is put if it is not there."""
+    own = folder / "qpth"
+    if not (own / "qpth").exists():
+        print(f"putting qpth into {own}", file=sys.stderr)
+        asked = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(own), "qpth==0.0.18"]
+        subprocess.run(asked, check=True)
+    sys.path.append(str(own))
+    from qpth.qp import QPFunction
+
+    solver: Callable[..., Tensor] = QPFunction(verbose=-1)
+    return solver
+
+
+def qpth_layer(folder: Path, matrix: Array, ends: Array) -> Callable[[Tensor], Tensor]:
+    """qpth's layer for the same points: an interior-point method on all of them at once, gradients by its last factors."""
+    solver = qpth_from(folder)
+    eye, rows, limits, none = (torch.from_numpy(part) for part in (np.eye(matrix.shape[1]), matrix, ends, np.zeros(0)))
+    return lambda x: solver(eye, -x, rows, limits, none, none)
+
+
 def gradient(project: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """The gradient of the sum of squares of the nearest points."""
     x = x.clone().requires_grad_()
@@ -131,12 +158,15 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=7)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedkg" / "benchmarks"
+    parser.add_argument("--peers", type=Path, default=Path(os.environ.get("FEDKG_PEERS") or cache))
     options = parser.parse_args()
-    warnings.filterwarnings("ignore", module="cvxpy|cvxpylayers|diffcp")
+    warnings.filterwarnings("ignore", module="cvxpy|cvxpylayers|diffcp|qpth")
     torch.set_num_threads(1)
     x, matrix, ends = problem(options.points, options.rows, np.random.default_rng(0))
     points, rows, limits = (torch.tensor(part, dtype=torch.float32) for part in (x, matrix, ends))
-    polytope, theirs = Polytope(rows, limits), layer(matrix, ends)
+    polytope = Polytope(rows, limits)
+    layers = {"cvxpylayers": layer(matrix, ends), "qpth": qpth_layer(options.peers, matrix, ends)}
     wide = torch.from_numpy(x)
     loops = {"OSQP loop": osqp_loop(x, matrix, ends), "ProxQP loop": proxqp_loop(x, matrix, ends)}
 
@@ -151,8 +181,12 @@ def main() -> None:
         print(f"  {name}: {missed:.1e} from the exact points at most")
         assert missed < 1e-2
     few = wide[:32]
-    apart = (gradient(theirs, few) - gradient(lambda v: project_polytope(v, rows.double(), limits.double()).point, few)).abs()
-    print(f"  cvxpylayers: its gradients are {float(apart.median()):.1e} from the exact ones in the median")
+    right = gradient(lambda v: project_polytope(v, rows.double(), limits.double()).point, few)
+    for name, theirs in layers.items():
+        missed = float((theirs(few) - exact.point[:32]).abs().max())
+        apart = (gradient(theirs, few) - right).abs()
+        print(f"  {name}: {missed:.1e} from the exact points at most, its gradients {float(apart.median()):.1e} from them in the median")
+        assert missed < 5e-2  # cvxpylayers, as it comes, misses by more than a hundredth
 
     print(f"{options.points} points of 50 entries, {options.rows} rows, {options.repeats} repeats, alternating")
     print(f"torch {torch.__version__}, 1 thread, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
@@ -161,11 +195,18 @@ def main() -> None:
     forward: dict[str, Callable[[], object]] = {"fedkg": lambda: polytope.project(points), **loops}
     both: dict[str, Callable[[], object]] = {
         "fedkg": lambda: gradient(polytope.project, points),
-        "cvxpylayers": lambda: gradient(theirs, wide),
+        "cvxpylayers": lambda: gradient(layers["cvxpylayers"], wide),
+        "qpth": lambda: gradient(layers["qpth"], wide),
+    }
+    layered: dict[str, Callable[[], object]] = {
+        "fedkg": forward["fedkg"],
+        "cvxpylayers": lambda: layers["cvxpylayers"](wide),
+        "qpth": lambda: layers["qpth"](wide),
     }
     size = f"{options.points} x 50 x {options.rows}"
     results = [
         compared(f"polytope {size}, forward", forward, options.repeats, FORWARD, floor),
+        compared(f"polytope {size}, forward of layers", layered, max(1, options.repeats // 3), FORWARD, floor),
         compared(f"polytope {size}, with backward", both, max(1, options.repeats // 3), BACKWARD, floor),
     ]
     print(json.dumps(results))

@@ -75,13 +75,14 @@ def _value(formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, 
         case Implies():
             return _extreme((inner(formula.antecedent, not positive), inner(formula.consequent)), lowest=not positive)
         case Initially():
-            return _value(formula.arg, positive, 0, 0, leaf, steps)
+            return _value(formula.arg, positive, 0, 0, leaf, steps).expand(-1, last - first + 1)
         case Temporal():
             lowest = (formula.op in ("always", "historically")) == positive
             return _over_window(formula, positive, first, last, leaf, steps, lowest=lowest)
         case Until():
             each = [_until(formula, positive, step, leaf, steps) for step in range(first, last + 1)]
-            return torch.cat(each, dim=-1)
+            traces = max(one.shape[0] for one in each)
+            return torch.cat([one.expand(traces, -1) for one in each], dim=-1)
         case _:
             raise KnowledgeError("parameters are mined in comparisons of signals", received=formula.kind)
 
@@ -101,7 +102,7 @@ def _over_window(formula: Temporal, positive: bool, first: int, last: int, leaf:
     neutral = math.inf if lowest else -math.inf
     if begin > end:
         return torch.full((1, len(windows)), neutral, dtype=torch.float64, device=steps.device)
-    values = _value(formula.arg, positive, begin, end, leaf, steps)
+    values = _value(formula.arg, positive, begin, end, leaf, steps).expand(-1, end - begin + 1)
     if len(windows) == 1:
         return values.amin(-1, keepdim=True) if lowest else values.amax(-1, keepdim=True)
     width = max(window[1] - window[0] for window in windows) + 1

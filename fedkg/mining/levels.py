@@ -10,6 +10,7 @@ Letters: N traces, T steps, k steps of a range.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -20,7 +21,7 @@ from fedkg.constraints.engine.reading import Reading
 from fedkg.mining.first import Atom, Leaf
 from fedkg.pack.formulas import Compare, Formula
 from fedkg.pack.linear import linear_in_param, reads_param
-from fedkg.pack.walk import everywhere, sides, used_params
+from fedkg.pack.walk import everywhere, sides, used_params, used_slots
 
 ALWAYS = 1e300
 """The level of what holds for every value; its negative of what holds for none."""
@@ -50,9 +51,7 @@ def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Le
     Raises:
         NoLevel: see there.
     """
-    holding = {id(atom) for atom in _comparisons(formula) if target in used_params(atom)}
-    if not holding or target in _elsewhere(formula):
-        raise NoLevel
+    holding = holding_of(formula, target)
 
     def leaf(atom: Atom, positive: bool, first: int, last: int) -> Tensor:
         part = _cut(reading, steps, first, last)
@@ -62,6 +61,14 @@ def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Le
         return (2 * _laid(evaluate(atom, part, positive=positive) >= 0, last - first + 1).double() - 1) * ALWAYS
 
     return leaf
+
+
+def holding_of(formula: Formula, target: int) -> frozenset[int]:
+    """The comparisons with a parameter, by their identity. Raises NoLevel where there is none, or it stands elsewhere, too."""
+    holding = frozenset(id(atom) for atom in _comparisons(formula) if target in used_params(atom))
+    if not holding or target in _elsewhere(formula):
+        raise NoLevel
+    return holding
 
 
 def _cut(reading: Reading, steps: int, first: int, last: int) -> Reading:
@@ -93,10 +100,14 @@ def _elsewhere(formula: Formula) -> frozenset[int]:
 
 def _level(atom: Compare, target: int, reading: Reading) -> Tensor:
     """The level of a comparison with the target."""
-    if atom.op in ("eq", "ne"):
-        raise NoLevel
     base, slope = _line(atom, target, reading)
     return base / slope.abs()
+
+
+def slope_of(atom: Compare, target: int, params: Sequence[float]) -> float:
+    """How fast the margin of a comparison grows with a parameter, others being these numbers. Raises NoLevel where it is no line."""
+    anywhere = [torch.full((1, 1), number, dtype=torch.float64) for number in params]
+    return _slope(atom, target, Reading(slots={}, params=anywhere), used_slots(atom)).item()
 
 
 def compared_with(formula: Formula, reading: Reading, param: int) -> Tensor | None:
@@ -117,18 +128,24 @@ def _comparisons(formula: Formula) -> list[Compare]:
 
 def _line(atom: Compare, param: int, reading: Reading) -> tuple[Tensor, Tensor]:
     """The margin ``base + slope * parameter``, [1, B] and [1, 1]. Raises NoLevel where it is no such line for all data alike."""
+    slope = _slope(atom, param, reading, reading.slots)
+    return _margin_at(atom, param, 0.0, reading), slope
+
+
+def _slope(atom: Compare, param: int, reading: Reading, slots: Iterable[int]) -> Tensor:
+    """The slope of the margin, [1, 1]. Raises NoLevel where it is no line for all data alike."""
     containing = [side for side in sides(atom) if reads_param(side, param)]
-    if len(containing) != 1 or not linear_in_param(containing[0], param):
+    if atom.op in ("eq", "ne") or len(containing) != 1 or not linear_in_param(containing[0], param):
         raise NoLevel
-
-    def at(value: float, on: Reading) -> Tensor:
-        params = [*on.params]
-        params[param] = torch.full((1, 1), value, dtype=torch.float64)
-        return compare_margin(atom, True, replace(on, params=params, careful=False))
-
-    anywhere = replace(reading, slots={slot: torch.zeros((1, 1), dtype=torch.float64) for slot in reading.slots})
-    slope = at(1.0, anywhere) - at(0.0, anywhere)
+    anywhere = replace(reading, slots={slot: torch.zeros_like(reading.params[0][:1, :1]) for slot in slots})
+    slope = _margin_at(atom, param, 1.0, anywhere) - _margin_at(atom, param, 0.0, anywhere)
     slope = slope.flatten()[:1].reshape(1, 1)
     if not bool(slope != 0):
         raise NoLevel
-    return at(0.0, reading), slope
+    return slope
+
+
+def _margin_at(atom: Compare, param: int, value: float, reading: Reading) -> Tensor:
+    params = [*reading.params]
+    params[param] = torch.full((1, 1), value, dtype=torch.float64, device=params[param].device)
+    return compare_margin(atom, True, replace(reading, params=params, careful=False))

@@ -10,7 +10,7 @@ Letters: C clients, S traces of each, T steps, F features, P parameters, B = C *
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -23,13 +23,17 @@ from fedkg.constraints.engine.evaluation import reported
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
+from fedkg.mining import loops
 from fedkg.mining.data import Channels, channels, check_horizon
-from fedkg.mining.first import Leaf, Steps, at_first
-from fedkg.mining.levels import NoLevel, compared_with, levels_of, robustness_of
+from fedkg.mining.first import Steps, at_first
+from fedkg.mining.levels import ALWAYS, NoLevel, compared_with, holding_of, levels_of, robustness_of, slope_of
+from fedkg.mining.lowered import Lowering, NoProgram
 from fedkg.mining.mined import Mined
 from fedkg.mining.pick import Pick, least
 from fedkg.pack import Bank, Pack
+from fedkg.pack.formulas import Compare
 from fedkg.pack.inference import Inference, MinedParameter
+from fedkg.parts import library_threads
 
 LOOSEST = 1e200
 """Beyond every number of data: where a parameter makes its comparison hold, or fail, everywhere."""
@@ -73,22 +77,23 @@ def mine(
             expected="trigger in 0 .. 1, margin above 0 and below 1",
             received=f"trigger {trigger}, margin {margin}",
         )
-    bank = pack.conditions[inference.condition]
-    given = channels(pack, bank, x, layout, inside)
-    fixed = _places(inference, held or {})
-    search = _Search(bank, inference, given, pick, fixed, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
-    check_horizon(search.reach(0.0), given.shape[2], inference.name)
-    waiting = [place for place in range(len(inference.parameters)) if place not in fixed]
-    while waiting:
-        found = next((place for place in waiting if search.settle(place, margin)), None)
-        if found is None and len(waiting) > 1:
-            found = next((place for place in waiting if search.set_trigger(place, trigger)), None)
-        if found is None:
-            break
-        waiting.remove(found)
-    for place in range(len(inference.parameters)):
-        search.settle_at_once(place)
-    return search.result()
+    with library_threads(1):  # its operations are too small to be shared out; the loops are
+        bank = pack.conditions[inference.condition]
+        given = channels(pack, bank, x, layout, inside)
+        fixed = _places(inference, held or {})
+        search = _Search(bank, inference, given, pick, fixed, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
+        check_horizon(search.reach(0.0), given.shape[2], inference.name)
+        waiting = [place for place in range(len(inference.parameters)) if place not in fixed]
+        while waiting:
+            found = next((place for place in waiting if search.settle(place, margin)), None)
+            if found is None and len(waiting) > 1:
+                found = next((place for place in waiting if search.set_trigger(place, trigger)), None)
+            if found is None:
+                break
+            waiting.remove(found)
+        for place in range(len(inference.parameters)):
+            search.settle_at_once(place)
+        return search.result()
 
 
 def satisfied(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, layout: InputLayout, inside: Tensor | None = None) -> Tensor:
@@ -129,6 +134,11 @@ def _places(inference: Inference, held: Mapping[str, float]) -> dict[int, float]
     return {names.index(name): float(value) for name, value in held.items()}
 
 
+def _stacked(given: Channels) -> loops.Numbers:
+    """The channels for the loops, [s, C * S, T]."""
+    return np.stack([given.slots[slot].numpy().reshape(-1, given.shape[2]) for slot in sorted(given.slots)])
+
+
 class _Search:
     """The values so far, and the verdicts with them. A parameter without a value is at its loosest."""
 
@@ -138,9 +148,11 @@ class _Search:
         self.bank, self.parameters, self.given, self.pick, self.clip = bank, inference.parameters, given, pick, clip
         self.name, self.halving = inference.name, halving
         device = given.usable.device
+        self.slots = _stacked(given) if device.type == "cpu" and given.slots else None
         self.values = torch.full((given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device)
         self.chosen = torch.zeros(self.values.shape, dtype=torch.bool, device=device)
         self.held = held
+        self.told: tuple[Tensor, Tensor] | None = None  # the values asked with last, and the robustness of each trace
         for place, value in held.items():
             self.values[:, place], self.chosen[:, place] = value, True
         self.fits = torch.ones(given.shape[0], dtype=torch.bool, device=device) if pick.noisy else self._kept()
@@ -168,7 +180,7 @@ class _Search:
         if self.halving:
             return self._halved(place, margin)
         try:
-            each = self._first(levels_of(self.bank.skeleton, self._reading(), parameter.param, self.given.shape[2]))
+            each = self._first(target=parameter.param)
         except NoLevel:
             return self._halved(place, margin)
         level = self._pick_for(parameter).choose(each, self.given.usable)
@@ -254,7 +266,7 @@ class _Search:
         """What was found, with the verdicts of the traces."""
         determined = ~torch.isnan(self.values)
         whole, count = determined.all(-1), self.given.usable.sum(-1)
-        values = self._first(self._robustness())
+        values = self._first()
         worst = torch.where(self.given.usable, reported(self.bank.skeleton, values), math.inf).amin(-1)
         share = ((values >= 0) & self.given.usable).sum(-1).double() / count
         told = whole & (count > 0) & (not self.pick.noisy)
@@ -272,7 +284,7 @@ class _Search:
 
     def verdicts(self, param: int | None = None, number: float = math.nan) -> Tensor:
         """Whether each trace satisfies the formula: bool [C, S]. What stands in windows that `param` bounds counts as `number`."""
-        return self._first(self._robustness(), param, number) >= 0
+        return self._first(param=param, number=number) >= 0
 
     def _kept(self, param: int | None = None, number: float = math.nan) -> Tensor:
         """Whether the traces of each client satisfy the formula, as far as `pick` asks of them: bool [C]."""
@@ -311,18 +323,51 @@ class _Search:
             params[parameter.param] = each[:, place].repeat_interleave(spread)[None]
         return Reading(slots=self.given.slots, params=params)
 
-    def _robustness(self) -> Leaf:
-        return robustness_of(self._reading(), self.given.shape[2])
+    def _first(self, *, target: int | None = None, param: int | None = None, number: float = math.nan) -> Tensor:
+        """The formula at the first step of each trace, each client's with its own windows: [C, S].
 
-    def _first(self, leaf: Leaf, param: int | None = None, number: float = math.nan) -> Tensor:
-        """The formula at the first step of each trace, each client's with its own windows: [C, S]; param and number as in `verdicts`."""
+        Its robustness, or the level of the parameter `target`; param and number as in `verdicts`. Raises NoLevel.
+        """
+        if target is not None or param is not None:
+            return self._evaluated(target, param, number)
+        filled = self._filled()
+        if self.told is None or not torch.equal(self.told[0], filled):
+            self.told = (filled, self._evaluated(None, None, number))
+        return self.told[1]
+
+    def _evaluated(self, target: int | None, param: int | None, number: float) -> Tensor:
         clients, samples, steps = self.given.shape
         numbers, which = self.windows()
         device = self.values.device
         told = [Steps(count=steps, numbers=row.tolist(), param=param, number=number, device=device) for row in numbers.T]
+        if self.slots is not None:
+            try:
+                return torch.from_numpy(self._looped(self.slots, told, which, target)).reshape(clients, samples)
+            except NoProgram:
+                self.slots = None
+        leaf = robustness_of(self._reading(), steps) if target is None else levels_of(self.bank.skeleton, self._reading(), target, steps)
         rows = [at_first(self.bank.skeleton, leaf, one) for one in told]
         laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(-1, clients, samples)
         return laid[torch.from_numpy(which).to(laid.device), torch.arange(clients, device=laid.device)]
+
+    def _looped(self, slots: loops.Numbers, told: Sequence[Steps], which: NDArray[np.int64], target: int | None) -> loops.Numbers:
+        """The same by compiled loops, [N]. Raises NoProgram, NoLevel."""
+        skeleton, samples = self.bank.skeleton, self.given.shape[1]
+        filled = self._filled().numpy()
+        params = np.repeat(self.bank.params[:1], len(filled), axis=0)
+        params[:, [parameter.param for parameter in self.parameters]] = filled
+        result = np.empty(slots.shape[1])
+        holding = frozenset[int]() if target is None else holding_of(skeleton, target)
+
+        def slope(atom: Compare) -> float | None:
+            return slope_of(atom, target, params[0].tolist()) if target is not None and id(atom) in holding else None
+
+        for row, steps in enumerate(told):
+            lowering = Lowering(steps, None if target is None else slope, target=target, always=ALWAYS)
+            program, constants = lowering.program(skeleton)
+            traces = np.flatnonzero(np.repeat(which == row, samples))
+            loops.first_numbers(program, constants, slots, params, result, traces)
+        return result
 
     def reach(self, steps: float) -> Reach:
         """How far the formula looks, with this number for the bounds of windows that are to be found."""

@@ -35,9 +35,13 @@ class Group:
 
     def cost(self, values: Tensor, client: Tensor) -> Tensor:
         """The L1 distance of traces' values [B, V] at one step to each cell, [B, K]: the largest coefficient's channel moves."""
-        size = max(abs(weight) for _, weight in self.form)
         here = self.value(values).unsqueeze(-1)
-        return torch.relu(torch.maximum(self.low[client] - here, here - self.high[client])) / size
+        return torch.relu(torch.maximum(self.low[client] - here, here - self.high[client])) / self.unit
+
+    @property
+    def unit(self) -> float:
+        """What a unit of change in the channels that move changes the value by: the largest coefficient."""
+        return max(abs(weight) for _, weight in self.form)
 
     def rounding(self, values: Tensor, client: Tensor, step: Tensor, eps: float) -> Tensor:
         """What may be lost where the comparisons are computed from values [B, V] moved by a step [B], [B]: a share of all that is added."""

@@ -14,18 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.errors import SetError
 from fedkg.pack import Bank, walk
 from fedkg.pack.formulas import Temporal, Until
+from fedkg.parts import library_threads
 from fedkg.teacher import milp
 from fedkg.teacher.cells import Group, forms_of, group, order_of
 from fedkg.teacher.diagram import BeyondDiagram, Layer, layers
 from fedkg.teacher.expressions import FALSE, Expressions
 from fedkg.teacher.literals import Literals
+from fedkg.teacher.paths import Edges, cheapest, edges_of
 from fedkg.teacher.steady import steady
 from fedkg.teacher.unrolled import Unrolling
 
@@ -37,6 +41,7 @@ class _Part:
     groups: tuple[Group, ...]
     letters: tuple[tuple[int, ...], ...]
     layers: tuple[Layer, ...]
+    edges: Edges
 
 
 class Teacher:
@@ -107,6 +112,10 @@ class Teacher:
             raise SetError("the formula has parameters for several clients", expected="client= with the client of each trace")
         owner = torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device) if client is None else client
         _check_clients(owner, traces.shape[0], self.clients)
+        with library_threads(1):  # its operations are too small to be shared out; the loops are
+            return self._closest(traces, owner)
+
+    def _closest(self, traces: Tensor, owner: Tensor) -> Tensor:
         result = traces.detach().double().clone()
         if self.by_program:
             for row, own in zip(result, owner.tolist(), strict=True):
@@ -175,7 +184,8 @@ def _compiled(
             groups = tuple(group(literals.found, form, numbers, own) for form, numbers in forms)
             letters = tuple(product(*(range(len(one.true)) for one in groups)))
             true = tuple(frozenset[int]().union(*(one.true[cell] for one, cell in zip(groups, letter, strict=True))) for letter in letters)
-            parts.append(_Part(groups=groups, letters=letters, layers=layers(expressions, piece, steps, true)))
+            found = layers(expressions, piece, steps, true)
+            parts.append(_Part(groups=groups, letters=letters, layers=found, edges=edges_of(found)))
         kinds.append(tuple(parts))
     return which, kinds
 
@@ -202,6 +212,8 @@ def _apart(
 def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
     """The traces, float64 [B, T, V], with one part's channels moved onto the cheapest path, to numbers that `dtype` has."""
     device = traces.device
+    if device.type == "cpu":
+        return _looped(part, traces, client, dtype)
     places = [torch.tensor([letter[i] for letter in part.letters], device=device) for i in range(len(part.groups))]
     groups = [_on(one, device) for one in part.groups]
     best = traces.new_zeros((traces.shape[0], 1))
@@ -232,6 +244,24 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
             result[:, step] = _moved(one, result[:, step], client, place[chosen], dtype)
         state = source.gather(1, state)
     return result
+
+
+def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same by compiled loops, all steps moved at once."""
+    cells = max(one.low.shape[1] for one in part.groups)
+    low, high = (
+        np.stack([functional.pad(ends, (0, cells - ends.shape[1])).numpy() for ends in each])
+        for each in ([one.low for one in part.groups], [one.high for one in part.groups])
+    )
+    places = torch.tensor(part.letters).T.contiguous()
+    sizes = np.array([one.unit for one in part.groups])
+    values = torch.stack([one.value(traces) for one in part.groups], -1)
+    letters = torch.from_numpy(cheapest(part.edges, places.numpy(), low, high, sizes, values.numpy(), client.contiguous().numpy()))
+    rows, steps = letters.shape
+    moved, owner = traces.reshape(rows * steps, -1), client.repeat_interleave(steps)
+    for one, place in zip(part.groups, places, strict=True):
+        moved = _moved(one, moved, owner, place[letters.flatten()], dtype)
+    return moved.view_as(traces)
 
 
 def _at_each_step(groups: Sequence[Group], traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
