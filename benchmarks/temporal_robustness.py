@@ -30,9 +30,10 @@ from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
 from fedkg.constraints.engine.traces import windows
-from fedkg.constraints.fused.batch import Places, fused_places, is_plain
+from fedkg.constraints.fused.batch import Places, fused_places
 from fedkg.constraints.fused.bound import fused
-from fedkg.constraints.fused.call import Call, robustness
+from fedkg.constraints.fused.call import Call
+from fedkg.constraints.plain import is_plain
 from fedkg.pack import (
     SECTIONS,
     And,
@@ -168,23 +169,28 @@ def formula_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
 
     def robustness_of(x: Tensor) -> Tensor:
         outputs = x.reshape(1, -1)
-        if x.shape not in known:
-            places = fused_places(torch.ones(2, x.numel(), dtype=torch.bool), windows(*x.shape, None, clip=False), torch.float32)
-            assert places is not None, "conditions on a CPU"
-            known[x.shape] = places, outputs.new_zeros(0, x.numel())
         assert is_plain(outputs), "numbers that can be looked at"
-        places, none = known[x.shape]
-        return robustness(Call(program, places.batch(none, outputs), 0, 1), none, outputs).reshape(x.shape)
+        places, none = known.get(x.shape) or learnt(x.shape)
+        return Call(program, places.batch(none, outputs), 0, 1).robustness(none, outputs).view_as(x)
+
+    def learnt(shape: torch.Size) -> tuple[Places, Tensor]:
+        with torch.inference_mode(mode=False):
+            conditions, none = torch.ones(2, shape.numel(), dtype=torch.bool), torch.zeros(0, shape.numel())
+            places = fused_places(conditions, windows(*shape, None, clip=False), torch.float32)
+        assert places is not None, "conditions on a CPU"
+        known[shape] = places, none
+        return places, none
 
     return robustness_of
 
 
 def module_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
-    """The same through the module: layouts, reading, report."""
+    """The same through the module: layouts, reading, report; with a feature that is there anyway."""
     module = single(name)
+    features = torch.zeros(TRACES, STEPS, 1)
 
     def robustness(x: Tensor) -> Tensor:
-        return module(torch.zeros_like(x)[..., None], x).at_steps.robustness[..., 0]
+        return module(features[: len(x)], x).at_steps.robustness[..., 0]
 
     return robustness
 

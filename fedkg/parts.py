@@ -42,6 +42,9 @@ def in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None
     Threads take one part after the other, so that one whose processor is busy elsewhere holds up no more than a part. The parts must
     write to different places. Errors of any part are raised.
     """
+    if count < 2 * least:
+        work(0, count)
+        return
     threads = _PARTS.get() or torch.get_num_threads()
     parts = max(1, min(1 if threads == 1 else EACH * threads, count // max(1, least)))
     if parts == 1:

@@ -25,7 +25,7 @@ from fedkg.constraints.engine.soft import soft_least, soft_robustness
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
 from fedkg.constraints.engine.values import Values, with_values
 from fedkg.constraints.selection import Pairs, Selection, Selector, runs
-from fedkg.constraints.settled import Settled
+from fedkg.constraints.settled import Settled, bank_loops
 from fedkg.pack.formulas import Formula, Implies
 from fedkg.pack.pack import Pack
 
@@ -151,17 +151,13 @@ class Evaluated:
     def _call(self, bank: BankTensors, *, missing: bool) -> Call | None:
         """All rows of a bank for its loops."""
         keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees traces of its own
-        if self.asleep(bank) or keyed or (missing and not self.form.exact) or not worth_loops(self.cells):
+        if self.asleep(bank) or keyed or (missing and not self.form.exact) or (self.settled is None and not worth_loops(self.cells)):
             return None
-        from fedkg.constraints.fused.bound import fused
-
         batch = self._lined_batch if bank.temporal else self._flat_batch
-        program = None if batch is None else fused(bank, self.inputs.dtype, missing=missing)
-        if batch is None or program is None:
+        if batch is None:
             return None
-        from fedkg.constraints.fused.call import Call
-
-        return Call(program, batch, 0, bank.rows)
+        known = bank_loops(bank, self.inputs.dtype, missing) if self.settled is None else self.settled.loops(bank, missing)
+        return None if known is None else known.call(known.fused, batch, 0, bank.rows)
 
     @cached_property
     def cells(self) -> int:
@@ -177,9 +173,9 @@ class Evaluated:
         return self._as_loops_see(self.traces)
 
     def _as_loops_see(self, traces: Traces | None) -> FusedBatch | None:
-        from fedkg.constraints.fused.batch import fused_batch
-
         if self.settled is None:
+            from fedkg.constraints.fused.batch import fused_batch
+
             return fused_batch(self.inputs, self.outputs, self.met, traces)
         known = self.settled.places(traces is not None)
         return None if known is None else known.batch(self.inputs, self.outputs)
@@ -239,9 +235,7 @@ class Evaluated:
             return self.inputs.new_full(shape, torch.nan)
         call = None if soft else self.call(bank, rows)
         if call is not None:
-            from fedkg.constraints.fused.call import robustness
-
-            values, inside = robustness(call, self.inputs, self.outputs), None if self.traces is None else self.traces.rows_inside
+            values, inside = call.robustness(self.inputs, self.outputs), None if self.traces is None else self.traces.rows_inside
             return values if inside is None else torch.where(inside, values, torch.nan)
         pairs = self.pairs(bank, rows)
         if pairs is not None:
@@ -262,9 +256,7 @@ class Evaluated:
         """Of each window the least robustness of its steps, NaN where none is known; [R, n] for n windows, differentiable."""
         call = None if soft or self.inputs.requires_grad or self.outputs.requires_grad else self.call(bank, rows)
         if call is not None and call.batch.lined is not None:
-            from fedkg.constraints.fused.call import least_of
-
-            return least_of(call)
+            return call.least()
         laid = self.robustness(bank, rows, soft=soft).reshape(rows.stop - rows.start, *self.shape)
         if soft:
             return soft_least(laid, bank.unit[rows], self.form.truth)
@@ -283,9 +275,7 @@ class Evaluated:
             return Verdicts(self.inputs.new_full(applies.shape, torch.nan), nowhere, nowhere)
         call = self.call(bank, rows)
         if call is not None:
-            from fedkg.constraints.fused.call import verdicts
-
-            values, fires = verdicts(call)
+            values, fires = call.verdicts()
             return Verdicts(values, applies, applies & fires if isinstance(bank.skeleton, Implies) else applies)
         pairs, lined = self.pairs(bank, rows), self._lined(bank, rows)
         reading = self._reading(bank, rows, lined) if pairs is None else self._paired(bank, rows, pairs)
@@ -306,18 +296,14 @@ class Evaluated:
         if call is None:
             values, applies, fired = self.verdicts(bank, rows)
             return torch.stack([applies & (values >= 0), applies & (values < 0), fired])
-        from fedkg.constraints.fused.call import judged
-
-        found, inside = judged(call), None if self.traces is None else self.traces.rows_inside
+        found, inside = call.judged(), None if self.traces is None else self.traces.rows_inside
         return found if inside is None else found & inside
 
     def judged_windows(self, bank: BankTensors, rows: slice) -> Tensor:
         """The same at some step of each of n windows, and violated at none where satisfied; bool [3, R, n]."""
         call = self.call(bank, rows)
         if call is not None and call.batch.lined is not None:
-            from fedkg.constraints.fused.call import judged
-
-            return judged(call, whole=True)
+            return call.judged(whole=True)
         found = self.judged_places(bank, rows).view(3, rows.stop - rows.start, *self.shape).any(dim=3)
         return torch.stack([found[0] & ~found[1], found[1], found[2]])
 

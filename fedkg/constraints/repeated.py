@@ -23,6 +23,7 @@ from fedkg.constraints.binding.plan import Condition, Plan
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.engine.traces import Traces
 from fedkg.constraints.evaluated import Evaluated, worth_loops
+from fedkg.constraints.plain import is_near
 from fedkg.constraints.settled import Settled
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Repeated:
     def evaluated(self, module: ConstraintModule, x: Tensor, y: Tensor, form: PenaltyForm) -> Evaluated | None:
         """What a report is computed from; None where the numbers cannot be looked at, or have a gradient by features."""
         graph = torch.is_grad_enabled()
-        if not worth_loops(self.cells) or not _is_near(x) or (graph and x.requires_grad) or not _is_near(y):
+        if not worth_loops(self.cells) or not is_near(x) or (graph and x.requires_grad) or not is_near(y):
             return None
         most, rows = array("d", [0.0]), self.met.shape[1]
         inputs = self.features.read(x, rows, most)
@@ -123,7 +124,7 @@ def repeated(module: ConstraintModule, x: Tensor, y: Any, of: Evaluated) -> Repe
     """
     plan, dtype = module.plan, of.inputs.dtype
     compared = plan.groups or len(plan.runs) > 1 or any(feature >= 0 for feature in plan.raised_features)
-    if compared or not isinstance(y, Tensor) or not (_is_near(x) and _is_near(y)) or not x.dtype == y.dtype == dtype:
+    if compared or not isinstance(y, Tensor) or not (is_near(x) and is_near(y)) or not x.dtype == y.dtype == dtype:
         return None
     if not all(_is_settled(plan, condition) for condition in plan.conditions) or not worth_loops(of.cells):
         return None
@@ -134,13 +135,6 @@ def repeated(module: ConstraintModule, x: Tensor, y: Any, of: Evaluated) -> Repe
 def kind_of(x: Tensor, y: Any) -> tuple[torch.Size, torch.Size, torch.dtype, torch.dtype] | None:
     """By what a module knows calls; None for those that it cannot know."""
     return (x.shape, y.shape, x.dtype, y.dtype) if type(x) is Tensor and type(y) is Tensor else None
-
-
-def _is_near(part: Tensor) -> bool:
-    """Whether numbers stand one after the other in the memory of the CPU, and as they are: not with their signs to be turned."""
-    from fedkg.constraints.fused.batch import is_plain
-
-    return part.is_cpu and part.is_contiguous() and not part.is_neg() and is_plain(part)
 
 
 def _is_settled(plan: Plan, condition: Condition) -> bool:

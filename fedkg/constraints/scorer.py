@@ -56,6 +56,7 @@ class Probe:
         scored = [torch.full_like(bank.rule, bank.touches_output) for bank in banks]
         self._scored = torch.nonzero(torch.cat([everything, *scored]))[:, 0]
         self._timeless = torch.cat([everything, *(torch.full_like(bank.rule, not bank.temporal) for bank in banks)])[self._scored]
+        self._whole = len(self._scored) == sum(bank.rows for bank in banks) and bool(self._timeless.all())  # nothing is left out
         self.rule = torch.cat([everything, *(bank.rule for bank in banks)])[self._scored]
         self.weight = torch.cat([everything.double(), *(bank.weight for bank in banks)])[self._scored]
 
@@ -86,7 +87,9 @@ class Probe:
             )
         answers = y.reshape(y.shape[0], runs, self.rows, entries)
         counts = self._rules.counts(answers, unanswered="violated")
-        violated, fired = (part[:, self._scored] * self._timeless for part in (counts.violated, counts.fired))
+        violated, fired = counts.violated, counts.fired
+        if not self._whole:
+            violated, fired = violated[:, self._scored] * self._timeless, fired[:, self._scored] * self._timeless
         return ProbeScores(violation=violated.double() / fired.clamp(min=1), counts=fired, applies=(fired > 0).any(dim=0))
 
 

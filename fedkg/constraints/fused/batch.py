@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
 from fedkg.constraints.fused.bound import loops
+from fedkg.constraints.plain import is_plain
 
 PART = 1 << 16
 """Places times rows that are worth a thread of their own."""
@@ -26,6 +26,7 @@ class Places(NamedTuple):
         met: bool [D, B]. starts: int64 [D, 2] and samples: int64, see `machine.listed`.
         lined: the order of places; None: that of the batch.
         lengths: int64 [traces], how many places of each are steps; None: all.
+        size: B. steps: T of each trace; 1 without.
         told: where all this stands, in `layout`'s order, and 0 where the numbers will stand.
     """
 
@@ -34,6 +35,8 @@ class Places(NamedTuple):
     samples: Tensor
     lined: Lined | None
     lengths: Tensor | None
+    size: int
+    steps: int
     told: array[int]
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -70,12 +73,12 @@ class FusedBatch(NamedTuple):
     @property
     def steps(self) -> int:
         """T of each trace; 1 without."""
-        return 1 if self.known.lined is None else self.known.lined.steps.count
+        return self.known.steps
 
     @property
     def places(self) -> int:
         """B."""
-        return self.inputs.shape[1]
+        return self.known.size
 
 
 def fused_batch(inputs: Tensor, outputs: Tensor, met: Tensor, traces: Traces | None) -> FusedBatch | None:
@@ -98,19 +101,11 @@ def fused_places(met: Tensor, traces: Traces | None, dtype: torch.dtype) -> Plac
         return None
 
 
-def is_plain(part: Tensor) -> bool:
-    """Whether a tensor's numbers stand in memory, and carry no derivatives forward: loops know those in the other direction alone."""
-    try:
-        part.data_ptr()
-        return forward_ad.unpack_dual(part).tangent is None  # type: ignore[no-untyped-call]  # torch declares it without types
-    except RuntimeError:  # as above
-        return False
-
-
 def _places(met: Tensor, starts: Tensor, samples: Tensor, lined: Lined | None, lengths: Tensor | None) -> Places:
     clip, at_lengths = lined is not None and lined.steps.clip, 0 if lengths is None else lengths.data_ptr()
-    told = (0, 0, met.shape[1], met.data_ptr(), starts.data_ptr(), samples.data_ptr(), at_lengths, int(clip))
-    return Places(met, starts, samples, lined, lengths, array("q", told))
+    size, steps = met.shape[1], 1 if lined is None else lined.steps.count
+    told = (0, 0, size, met.data_ptr(), starts.data_ptr(), samples.data_ptr(), at_lengths, int(clip))
+    return Places(met, starts, samples, lined, lengths, size, steps, array("q", told))
 
 
 def _batch(inputs: Tensor, outputs: Tensor, known: Places) -> FusedBatch:
@@ -133,4 +128,4 @@ def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 def _there(values: Tensor, lined: Lined | None) -> Tensor:
     """Values by place, one after the other, apart from any graph."""
     own = values.detach() if values.requires_grad else values
-    return (own if lined is None else lined.there(own)).contiguous()
+    return own.contiguous() if lined is None or lined.order is None else lined.there(own).contiguous()

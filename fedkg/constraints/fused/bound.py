@@ -111,7 +111,7 @@ class Fused:
             self.initial,
         )  # fmt: skip
         frame = np.array(told, dtype=np.int64)
-        return Frame(frame.ctypes.data, frame, over, piece, each * width + levels)
+        return Frame(frame.ctypes.data, frame, over, piece, each * width + levels, self.numbers.itemsize)
 
 
 class Frame(NamedTuple):
@@ -119,7 +119,7 @@ class Frame(NamedTuple):
 
     Attributes:
         at: where it stands, in `layout`'s order: told. windows: those that are found by it. piece: as there.
-        room: how many numbers the registers of a run take with all that is needed besides.
+        room: how many numbers the registers of a run take with all that is needed besides. itemsize: bytes of each.
     """
 
     at: int
@@ -127,6 +127,7 @@ class Frame(NamedTuple):
     windows: Integers
     piece: int
     room: int
+    itemsize: int
 
 
 def fused(bank: BankTensors, dtype: torch.dtype, *, missing: bool) -> Fused | None:

@@ -16,6 +16,7 @@ from fedkg.constraints.fused import machine
 from fedkg.constraints.fused.batch import PART, FusedBatch
 from fedkg.constraints.fused.bound import Fused, loops
 from fedkg.constraints.fused.costs import HINGE, LOG_BARRIER, SLOPES, SQUARED
+from fedkg.constraints.fused.room import room
 from fedkg.parts import in_parts
 
 KINDS = {"hinge": HINGE, "squared": SQUARED, "log_barrier": LOG_BARRIER}
@@ -34,80 +35,75 @@ class Call(NamedTuple):
 
         Args:
             slopes: whether there must be room for those, too.
-            rest: numbers, and tensors by their addresses.
+            rest: numbers and addresses; what stands there is the caller's to keep.
         """
         fused, batch = self.fused, self.batch
-        lined, places = batch.lined, batch.places
-        steps = 1 if lined is None else lined.steps.count
-        frame, size = fused.frame(steps, lined is not None, slopes), 64 if lined is None else steps
+        steps, in_time, places = batch.steps, batch.lined is not None, batch.places
+        frame, size = fused.frame(steps, in_time, slopes), steps if in_time else 64
         least = max(1, PART // max(1, size * (self.last - self.first)))
-        others, itemsize = fused.program.registers, batch.inputs.element_size()
-        given = [each.data_ptr() if isinstance(each, Tensor) else each for each in rest]  # kept by this function until it is done
+        others, itemsize = fused.program.registers, frame.itemsize
 
         def part(start: int, stop: int) -> None:
             begin, end = start * size, min(stop * size, places)
             integers = 2 * (frame.piece or end - begin) + others
-            room = torch.empty(8 * integers + itemsize * frame.room, dtype=torch.uint8, device="cpu")
-            at = room.data_ptr()
-            work(frame.at, batch.at, begin, end, *given, at + 8 * integers, at)
+            own = room(8 * integers + itemsize * frame.room)
+            work(frame.at, batch.at, begin, end, *rest, own.at + 8 * integers, own.at)
 
         in_parts(-(-places // size), least, part)
 
+    def robustness(self, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """Robustness as it is reported, [R, B] by row of the batch: NaN where unknown or not applicable; differentiable once."""
+        if inputs.requires_grad or outputs.requires_grad:
+            found: Tensor = _Robustness.apply(inputs, outputs, self)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+            return found
+        return _reported(self)
 
-def robustness(call: Call, inputs: Tensor, outputs: Tensor) -> Tensor:
-    """Robustness as it is reported, [R, B] by row of the batch: NaN where unknown or not applicable; differentiable once."""
-    if inputs.requires_grad or outputs.requires_grad:
-        found: Tensor = _Robustness.apply(inputs, outputs, call)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
-        return found
-    return _robustness(call, nudged=False)[0]
+    def verdicts(self) -> tuple[Tensor, Tensor]:
+        """Robustness with strictness nudged [R, B], and where implications fire, bool [R, B]; of others nothing, [0, B]."""
+        batch, rows, fires = self.batch, self.last - self.first, self.fused.program.refuted >= 0
+        into = batch.inputs.new_empty(rows, batch.places)
+        fired = into.new_zeros(rows if fires else 0, batch.places, dtype=torch.bool)
+        _values(self, machine.NUDGED, into, int(fires), fired.data_ptr())
+        return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
 
+    def judged(self, *, whole: bool = False) -> Tensor:
+        """Where the rows apply and are satisfied, are violated, and fire (what is no implication: everywhere), bool [3, R, B].
 
-def verdicts(call: Call) -> tuple[Tensor, Tensor]:
-    """Robustness with strictness nudged [R, B], and where implications fire, bool [R, B]; of others nothing, [0, B]."""
-    return _robustness(call, nudged=True)
+        Args:
+            whole: [3, R, n], at some step of each trace, and violated at none where satisfied; of rows that apply everywhere.
+        """
+        batch, rows = self.batch, self.last - self.first
+        into = batch.inputs.new_zeros(3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool)
+        _values(self, machine.JUDGED, into, int(whole), into.data_ptr())
+        found = into if whole else _to_rows(into, batch)
+        return found.view(3, rows, found.shape[1])
 
-
-def _robustness(call: Call, *, nudged: bool) -> tuple[Tensor, Tensor]:
-    batch, rows = call.batch, call.last - call.first
-    into = batch.inputs.new_empty(rows, batch.places)
-    fires = nudged and call.fused.program.refuted >= 0
-    fired = into.new_zeros(rows if fires else 0, batch.places, dtype=torch.bool) if nudged else into[:0]
-    _values(call, machine.NUDGED if nudged else machine.REPORTED, into, fired)
-    return _to_rows(into, batch), _to_rows(fired, batch) if fires else fired
-
-
-def judged(call: Call, *, whole: bool = False) -> Tensor:
-    """Where the rows apply and are satisfied, are violated, and fire (what is no implication: everywhere), bool [3, R, B].
-
-    Args:
-        whole: [3, R, n], at some step of each trace, and violated at none where satisfied; of rows that apply everywhere.
-    """
-    batch, rows = call.batch, call.last - call.first
-    into = batch.inputs.new_zeros(3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool)
-    work = loops(batch.inputs.dtype).values_of
-    call.split(False, work, call.first, call.last, machine.JUDGED, into, int(whole), into)
-    found = into if whole else _to_rows(into, batch)
-    return found.view(3, rows, found.shape[1])
+    def least(self) -> Tensor:
+        """Of each trace the least robustness of its steps, [R, n], NaN where none is known; of rows that apply everywhere."""
+        batch = self.batch
+        into = batch.inputs.new_empty(self.last - self.first, batch.places // batch.steps)
+        _values(self, machine.LEAST, into)
+        return into
 
 
-def least_of(call: Call) -> Tensor:
-    """Of each trace the least robustness of its steps, [R, n], NaN where none is known; of rows that apply everywhere."""
+def _reported(call: Call) -> Tensor:
     batch = call.batch
-    into = batch.inputs.new_empty(call.last - call.first, batch.places // batch.steps)
-    _values(call, machine.LEAST, into, into[:0])
-    return into
+    into = batch.inputs.new_empty(call.last - call.first, batch.places)
+    _values(call, machine.REPORTED, into)
+    return _to_rows(into, batch)
 
 
-def _values(call: Call, what: int, into: Tensor, fired: Tensor) -> None:
-    work = loops(into.dtype).values_of
-    call.split(False, work, call.first, call.last, what, into, int(fired.numel() > 0), fired)
+def _values(call: Call, what: int, into: Tensor, fires: int = 0, fired: int = 0) -> None:
+    """What is asked of robustness; `fired`: the address of what is told of that, see `machine.values_of`."""
+    work = loops(call.batch.inputs.dtype).values_of
+    call.split(False, work, call.first, call.last, what, into.data_ptr(), fires, fired)
 
 
 def _pulled(
     call: Call, kind: int, given: Tensor, weight: Tensor, size: int, sharpness: float, value: Tensor, of_inputs: Tensor, of_outputs: Tensor
 ) -> None:
-    slopes = (number for part in (of_inputs, of_outputs) for number in (part, int(part.numel() > 0)))
-    rest = kind, given, given.shape[1], weight, size, sharpness, value, *slopes
+    slopes = (number for part in (of_inputs, of_outputs) for number in (part.data_ptr(), int(part.numel() > 0)))
+    rest = kind, given.data_ptr(), given.shape[1], weight.data_ptr(), size, sharpness, value.data_ptr(), *slopes
     call.split(True, loops(call.batch.inputs.dtype).pulled, call.first, call.last, *rest)
 
 
@@ -116,7 +112,7 @@ class _Robustness(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, outputs: Tensor, call: Call) -> Tensor:
         ctx.save_for_backward(inputs, outputs)
         ctx.call = call
-        return _robustness(call, nudged=False)[0]
+        return _reported(call)
 
     @staticmethod
     @torch.autograd.function.once_differentiable

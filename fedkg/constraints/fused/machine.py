@@ -165,10 +165,10 @@ def values_of(
     gate = _registered(frame, work, at)
     buffers, initial = gate[width:], frame[INITIAL] != 0
     unknown, nan, zero = constants[MARK], constants[NAN], constants[ZERO]
-    step = nan if what == NUDGED else constants[STEP]
-    for low in range(begin, end, piece):
+    step, each = nan if what == NUDGED else constants[STEP], initial or (what == NUDGED and fires != 0)
+    for low in range(begin, end, piece):  # unless each is asked for, it is known of all places where a run of them begins
         high = min(end, low + piece)
-        for i in range(high - low):
+        for i in range(0, high - low, 1 if each else width):
             everywhere[i] = low + i
         for row in range(first, last):
             to = into[(row - first) * columns :]

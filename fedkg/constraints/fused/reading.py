@@ -5,7 +5,7 @@ Letters: B samples, F columns of a sample, N numbers that are read.
 
 from __future__ import annotations
 
-from fedkg.constraints.fused.layout import LARGEST, NAN, ZERO
+from fedkg.constraints.fused.layout import INF, LARGEST, NAN, ZERO
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop
 
 COLUMN, WAYS = range(2)
@@ -17,7 +17,7 @@ SCALED, ROUNDED, RAISED = 1, 2, 4
 GAIN, SHIFT, MORE = range(3)
 """Of each number that is read, [N, 3]."""
 
-BLOCK = 1 << 13
+BLOCK = 1 << 11
 """Numbers of the batch that are read at once: they stay in the first cache."""
 
 
@@ -31,7 +31,7 @@ def numbers_read(
     Args:
         most: becomes the greatest absolute value of all, or of what stands there; NaN where one is unknown.
     """
-    block, nan, largest = max(64, BLOCK // columns), constants[NAN], constants[LARGEST]
+    block, nan, largest, inf = max(64, BLOCK // columns), constants[NAN], constants[LARGEST], constants[INF]
     best, known = constants[ZERO], True
     for low in range(begin, end, block):
         n, source = min(block, end - low), x[low * columns :]
@@ -44,8 +44,12 @@ def numbers_read(
                 continue
             _taken(to, source[column:], n, columns)
             _changed(to, n, ways[2 * i + WAYS], scales[3 * i :])
-            best = max(best, _greatest(to, n, largest, constants[ZERO]))
-            known &= _cleared(to, n, largest, nan)
+            own = _greatest(to, n, largest, constants[ZERO], inf)
+            if own == inf:
+                known = False
+                _cleared(to, n, largest, nan)
+            else:
+                best = max(best, own)
     if not known:
         most[0] = nan
     elif best > most[0]:
@@ -78,23 +82,18 @@ def _changed(d: Floats, n: int, ways: int, scales: Floats) -> None:
 
 
 @loop
-def _greatest(x: Floats, n: int, largest: Float, zero: Float) -> Float:
-    """The greatest absolute value of those that are finite."""
+def _greatest(x: Floats, n: int, largest: Float, zero: Float, inf: Float) -> Float:
+    """The greatest absolute value; infinite where one is not finite."""
     best = zero
     for j in range(n):
         t = abs(x[j])
-        best = max(best, t if t <= largest else zero)
+        best = max(best, t if t <= largest else inf)
     return best
 
 
 @loop
-def _cleared(d: Floats, n: int, largest: Float, nan: Float) -> bool:
-    """d, NaN where it is not finite; whether it is everywhere."""
-    known = True
+def _cleared(d: Floats, n: int, largest: Float, nan: Float) -> None:
+    """d, NaN where it is not finite."""
     for j in range(n):
-        known &= abs(d[j]) <= largest
-    if not known:
-        for j in range(n):
-            t = d[j]
-            d[j] = t if abs(t) <= largest else nan
-    return known
+        t = d[j]
+        d[j] = t if abs(t) <= largest else nan

@@ -21,11 +21,10 @@ from fedkg.constraints.specialised.counting import Counter, Target
 from fedkg.constraints.specialised.folding import Folded, fold
 from fedkg.constraints.specialised.sets import Derived, Sets
 from fedkg.pack.formulas import Implies
+from fedkg.parts import library_threads
 
 REPEATED = 1 << 24
 """Numbers that folded inputs may take when they are repeated for several clients."""
-CALM = 1 << 15
-"""Numbers that tensor operations do not share among threads: waiting for these takes longer than the work does."""
 
 
 class SpecialBanks:
@@ -158,12 +157,11 @@ class SpecialBanks:
         values = answers.new_empty((count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places))
         known = words.lay_out(answers.contiguous().numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
         at = count
-        for one, own in self._cores:
-            end = at + one.rows.shape[0]
-            few = max(1, CALM // ((end - at) * self._counter.places))
-            for to, given in zip(torch.split(values[at:end], few, dim=1), torch.split(values[:count], few, dim=1), strict=True):
-                to.copy_(one.values(given, own))
-            at = end
+        with library_threads(1):  # its operations are too small to be shared out
+            for one, own in self._cores:
+                end = at + one.rows.shape[0]
+                values[at:end] = one.values(values[:count], own)
+                at = end
         return self._counter.count(values), torch.from_numpy(known)
 
     def _judged(self, folded: Folded, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedkg.constraints.fused.room import room
 from fedkg.constraints.specialised.bits import ones, reaching, reaching_number
 from fedkg.constraints.specialised.programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
 from fedkg.kernels import inner, kernel
@@ -67,7 +68,8 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
     block = max(1, min(MOST, clients, most // length))
 
     def of_some(into: Ints, clients: tuple[int, int], words: tuple[int, int]) -> None:
-        store, start = np.empty((programs.places, block * length), dtype=np.int64), constant if words[0] == 0 else np.zeros_like(constant)
+        own = room(8 * programs.places * block * length)
+        store, start = own.words(programs.places, block * length), constant if words[0] == 0 else np.zeros_like(constant)
         _count(values.reshape(-1), *tables, steps, block, length, store, start, into, *clients, *words)
 
     def of_words(first: int, last: int) -> None:

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from fedkg.constraints import ConstraintModule, evaluated
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused import batch as fused_batch
 from fedkg.constraints.fused.bound import Fused
+from fedkg.constraints.fused.room import KEPT, room
 from fedkg.errors import LayoutError
 from fedkg.pack import And, Bank, Formula, Implies, Or, Product, Sum
 
@@ -188,6 +190,21 @@ def test_what_is_not_exact_is_left_to_the_engine(semantics: str) -> None:
         with computed_by(loops):
             found.append(module_of("always")(x, y, semantics=semantics).penalty)  # type: ignore[arg-type]
     assert torch.equal(*found)
+
+
+def test_room_is_kept_for_each_thread_alone() -> None:
+    """A small one; what takes more has one of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(room, 10).result()
+    assert room(10) is room(KEPT)
+    assert room(10) is not other
+    assert room(KEPT + 1) is not room(KEPT + 1)
+
+
+@pytest.mark.parametrize("count", [600, 2500])
+def test_all_samples_in_runs(count: int) -> None:
+    """More places than a run has, to all of which the rows apply: verdicts and where implications fire, at each."""
+    agree(module_of("guarded"), *data(count))
 
 
 def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,14 +44,18 @@ def batch(seed: int, unknown: float = 0.0, dtype: torch.dtype = torch.float32) -
 
 
 def said(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Tensor]:
-    """All of the report, and of that of steps, and the gradient of the penalty."""
+    """What `told` says, by loops."""
     with computed_by(loops=True):
-        report = module(x, y, **call)
-        found = [torch.as_tensor(getattr(part, name)) for part in (report, report.at_steps) for name in NAMES]
-        leaf = y.clone().requires_grad_()
-        graph = module(x, leaf, **call)
-        found += [graph.penalty.detach(), *torch.autograd.grad(graph.penalty + graph.robustness.nan_to_num(0, 0, 0).sum(), leaf)]
-    return found
+        return told(module, x, y, **call)
+
+
+def told(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Tensor]:
+    """All of the report, and of that of steps, and the gradient of the penalty."""
+    report = module(x, y, **call)
+    found = [torch.as_tensor(getattr(part, name)) for part in (report, report.at_steps) for name in NAMES]
+    leaf = y.clone().requires_grad_()
+    graph = module(x, leaf, **call)
+    return [*found, graph.penalty.detach(), *torch.autograd.grad(graph.penalty + graph.robustness.nan_to_num(0, 0, 0).sum(), leaf)]
 
 
 def equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
@@ -142,8 +146,8 @@ def test_copies_know_nothing_of_the_calls_before() -> None:
 def test_threads_see_their_own_numbers() -> None:
     module, batches = module_of(), [batch(seed, 0.1 * (seed % 2)) for seed in range(6)]
     expected = [said(module_of(), *own) for own in batches]
-    with ThreadPoolExecutor(4) as pool:
-        for ours, theirs in zip(pool.map(lambda own: said(module, *own), batches * 3), expected * 3, strict=True):
+    with computed_by(loops=True), ThreadPoolExecutor(4) as pool:  # what is patched is so for all threads
+        for ours, theirs in zip(pool.map(lambda own: told(module, *own), batches * 3), expected * 3, strict=True):
             equal(ours, theirs)
 
 
@@ -162,6 +166,20 @@ def test_a_wrong_shape_is_refused_as_ever() -> None:
         module(x, y[..., :4])
     with pytest.raises(LayoutError, match="does not fit its layout"):
         module(x[..., :3], y)
+
+
+@pytest.mark.parametrize("count", [1, 700])
+@pytest.mark.parametrize("number", [torch.inf, torch.nan, torch.finfo(torch.float32).max])
+def test_one_odd_number_wherever_it_stands(count: int, number: float) -> None:
+    """Numbers are looked at in runs: the first and the last of all, those beside the ends of a run, and one more run than that."""
+    module, (x, y) = module_of("clip"), (part.repeat(count, 1, 1) for part in batch(0))
+    said(module, x, y)
+    for place in (0, x.shape[0] * 9 // 2, -1):
+        odd = y.clone()
+        odd.view(-1, 5)[place, 4] = number
+        with computed_by(loops=True):
+            again, first = (one(x, odd).at_steps for one in (module, module_of("clip")))
+            equal([again.robustness, again.fired, again.unknown], [first.robustness, first.fired, first.unknown])
 
 
 def test_rules_on_what_stands_in_the_batch_are_not_repeated() -> None:

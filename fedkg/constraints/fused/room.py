@@ -1,0 +1,36 @@
+"""Where loops put what they need while they run."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+KEPT = 1 << 21
+"""Bytes that each thread keeps from one call to the next, of which those that were never used take no memory."""
+
+
+class Room:
+    """Bytes that stand still for as long as this is kept, at an address."""
+
+    def __init__(self, size: int) -> None:
+        self._bytes = np.empty(size, dtype=np.uint8)
+        self.at: int = self._bytes.ctypes.data
+
+    def words(self, rows: int, columns: int) -> NDArray[np.int64]:
+        """The first bytes as int64 [rows, columns]."""
+        return self._bytes[: 8 * rows * columns].view(np.int64).reshape(rows, columns)
+
+
+class _Own(threading.local):
+    def __init__(self) -> None:
+        self.room = Room(KEPT)
+
+
+_OWN = _Own()
+
+
+def room(size: int) -> Room:
+    """At least so many bytes, whatever is in them, for the next call of a loop by this thread: a further one gets the same."""
+    return _OWN.room if size <= KEPT else Room(size)
