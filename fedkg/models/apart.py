@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.models.model import Gradient, Outer
+from fedkg.models.products import compiled, outer_sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,54 +46,42 @@ class Affine:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """A weight that serves each sample at N steps: its gradient is ``sum over n of left[c, n, b, o] * right[c, n, b, i]``.
+    """A layer that serves each sample at N steps: its weight's gradient is ``sum over n of left[c, n, b, o] * right[c, n, b, i]``.
 
     Attributes:
-        name: of the parameter. left: [C, N, B, O], the derivative by the layer's result at each step. right: [C, N, B, I], what it read.
+        weight, bias: names of the parameters; no bias: None.
+        left: [C, N, B, O], the derivative by the layer's result at each step. right: [C, N, B, I], what it read.
     """
 
-    name: str
+    weight: str
+    bias: str | None
     left: Tensor
     right: Tensor
 
     def squares(self) -> Tensor:
-        """See `Apart.squares`: from the products of the steps with each other, or of the gradient itself, whichever is smaller.
+        """See `Apart.squares`: by a loop over samples; elsewhere from the steps' products with each other or the gradient, as is smaller.
 
-        The products of steps that cancel leave little but what was rounded, so that a norm found from them may be far too small to clip by;
-        the most that rounding can take away (eps / 2 for each of the sums' terms) is therefore added.
+        Of steps that cancel, rounding leaves what may be far too short to clip by. The most that it can take away is therefore added: for
+        products, which suffer most, eps / 2 for each of the sums' terms.
         """
+        if compiled(self.left):
+            from fedkg.models.loops.runs import step_squares
+
+            return step_squares(self.left, self.right, bias=self.bias is not None)
         left, right = self.left.transpose(1, 2).flatten(0, 1), self.right.transpose(1, 2).flatten(0, 1)
         steps, outputs, inputs = left.shape[1], left.shape[2], right.shape[2]
         if steps * steps <= outputs * inputs:
-            products = torch.bmm(left, left.transpose(1, 2)).mul_(torch.bmm(right, right.transpose(1, 2)))
+            products = torch.bmm(left, left.transpose(1, 2)).mul_(torch.bmm(right, right.transpose(1, 2)).add_(self.bias is not None))
             longest = products.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
             rounded = (steps + outputs + inputs) * torch.finfo(left.dtype).eps
             total = products.sum((1, 2)).add_(longest, alpha=rounded).clamp_(min=0)
         else:
             total = torch.bmm(left.transpose(1, 2), right).square().sum((1, 2))
+            total += 0.0 if self.bias is None else left.sum(1).square().sum(1)
         return total.view(self.left.shape[0], -1)
 
     def weighted(self, factor: Tensor) -> dict[str, Gradient]:
         """See `Apart.weighted`."""
         left = self.left * factor.view(factor.shape[0], 1, -1, 1)
-        return {self.name: torch.bmm(left.flatten(1, 2).transpose(1, 2), self.right.flatten(1, 2))}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AddedSteps:
-    """A bias that serves each sample at N steps.
-
-    Attributes:
-        name: of the parameter. left: [C, N, B, O], the derivative by the layer's result at each step.
-    """
-
-    name: str
-    left: Tensor
-
-    def squares(self) -> Tensor:
-        """See `Apart.squares`."""
-        return self.left.sum(1).square().sum(2)
-
-    def weighted(self, factor: Tensor) -> dict[str, Gradient]:
-        """See `Apart.weighted`."""
-        return {self.name: torch.bmm(factor.unsqueeze(1), self.left.sum(1)).squeeze(1)}
+        weight, bias = outer_sums(left.flatten(1, 2), self.right.flatten(1, 2))
+        return {self.weight: weight} if self.bias is None else {self.weight: weight, self.bias: bias}

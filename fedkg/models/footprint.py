@@ -39,7 +39,7 @@ def footprint(model: Model, params: Mapping[str, Tensor], x: Tensor) -> Footprin
 
 def _saved(model: Model, params: Mapping[str, Tensor], x: Tensor) -> int:
     """Numbers in the storages that are saved or answered, each once, without those of the parameters and inputs."""
-    known = {value.untyped_storage().data_ptr() for value in (*params.values(), x)}
+    known = {value.untyped_storage()._cdata for value in (*params.values(), x)}
     held: list[Tensor] = []
 
     def pack(value: Tensor) -> Tensor:
@@ -49,5 +49,5 @@ def _saved(model: Model, params: Mapping[str, Tensor], x: Tensor) -> int:
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
         held.append(model.apply(params, x))
     dense = [value for value in held if value.layout is torch.strided]
-    sizes = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() // value.element_size() for value in dense}
+    sizes = {value.untyped_storage()._cdata: value.untyped_storage().nbytes() // value.element_size() for value in dense}
     return sum(size for place, size in sizes.items() if place not in known)

@@ -87,10 +87,10 @@ def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
     After Box and Muller 1958: none is more than 8.6 standard deviations from 0. What they are made from is rounded to their type first:
     even in float32 numbers near 0 keep their relative precision, on which the tails depend.
     """
-    if keys.device.type == "cpu" and scale.dtype == torch.float32:
-        from fedkg.models.normal_kernels import normals
+    if keys.device.type == "cpu" and scale.dtype in (torch.float32, torch.float64):
+        from fedkg.models.loops import streams
 
-        return normals(keys, word, count, scale)
+        return streams.normal(fold(keys, word), count, scale)
     pairs = (count + 1) // 2
     radius, turn = above_zero(fold(keys, word), 2 * pairs).to(scale.dtype).chunk(2, 1)
     radius = radius.log().mul_(-2.0).sqrt_().mul_(scale.unsqueeze(1))

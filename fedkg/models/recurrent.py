@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.apart import AddedSteps, Steps
+from fedkg.models.apart import Steps
 from fedkg.models.cells import CELLS, Trail
 from fedkg.models.layers import INIT, dense, for_each, spread, start_affine
 from fedkg.models.model import Apart, Gradient, Params
@@ -119,24 +119,19 @@ class Recurrent:
         """See `Differentiated.backward`."""
         gradients: dict[str, Gradient] = {}
         for name, left, right in self._factors(params, saved, slope):
-            if right is not None:  # every weight has a bias beside it
-                gradients[name], gradients[name.replace("weight", "bias")] = outer_sums(left.flatten(1, 2), right.flatten(1, 2))
+            gradients[name], gradients[_bias_of(name)] = outer_sums(left.flatten(1, 2), right.flatten(1, 2))
         return {name: gradients[name] for name in params}
 
     def each(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> list[Apart]:
         """See `SampleDifferentiated.each`."""
-        return [
-            AddedSteps(name, left) if right is None else Steps(name, left, right)
-            for name, left, right in self._factors(params, saved, slope)
-        ]
+        return [Steps(name, _bias_of(name), left, right) for name, left, right in self._factors(params, saved, slope)]
 
-    def _factors(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> Iterator[tuple[str, Tensor, Tensor | None]]:
-        """Of each parameter the derivative by what it adds to, [C, N, B, O], and what it is multiplied with, [C, N, B, I], or None."""
+    def _factors(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Of each weight the derivative by what it adds to, [C, N, B, O], and what it is multiplied with, [C, N, B, I]; all have a bias."""
         clients, batch = slope.shape[:2]
         slope = slope.view(clients, batch, self.horizon, self.outputs).transpose(1, 2) if self.window else slope.unsqueeze(1)
         read = saved.read.view(clients, -1, batch, self.hidden)
         yield "head.weight", slope, read
-        yield "head.bias", slope, None
         flat = slope.flatten(1, 2)
         states = torch.bmm(flat, params["head.weight"]).view(clients, -1, batch, self.hidden)
         for layer in reversed(range(self.layers)):
@@ -144,8 +139,6 @@ class Recurrent:
             by_input, by_state = CELLS[self.cell].back(trail, states, params[f"cells.{layer}.weight_hh"])
             yield f"cells.{layer}.weight_ih", by_input, saved.inputs[layer].view(*by_input.shape[:3], -1)
             yield f"cells.{layer}.weight_hh", by_state, trail.before
-            yield f"cells.{layer}.bias_ih", by_input, None
-            yield f"cells.{layer}.bias_hh", by_state, None
             if layer:
                 states = torch.bmm(by_input.flatten(1, 2), params[f"cells.{layer}.weight_ih"]).view(clients, -1, batch, self.hidden)
 
@@ -170,6 +163,11 @@ class Recurrent:
             return x.transpose(1, 2)
         tail = x[:, :, self.history - self.window - self.horizon + 1 :]
         return tail.unfold(2, self.window, 1).permute(0, 2, 1, 4, 3).flatten(3)
+
+
+def _bias_of(weight: str) -> str:
+    """The name of the bias beside a weight."""
+    return weight.replace("weight", "bias")
 
 
 _NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

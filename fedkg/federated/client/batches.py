@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,23 +17,40 @@ from fedkg.federated.settings import Settings
 from fedkg.models.noise import above_zero, fold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Batches:
     """The plan of a stack whose clients are ordered by falling number of steps.
 
     Attributes:
-        index: int64 [S, C, B], rows of the pool; `padding` where there is no sample.
-        valid: bool [S, C, B], which are samples.
-        active: for each step how many clients still work: the first ones.
-        full: for each step whether all samples of the active clients are valid.
+        index: int64 [S, C, B], rows of the pool; `padding` where there is no sample. May be a view.
+        counts: int64 [C, S], how many samples each minibatch has: the first ones of its B.
+        steps: int64 [C].
         expected: float64 [C], the samples expected in a minibatch to which each belongs by chance; None where a minibatch is what it is.
     """
 
     index: Tensor
-    valid: Tensor
-    active: list[int]
-    full: list[bool]
+    counts: Tensor
+    steps: Tensor
     expected: Tensor | None = None
+
+    @cached_property
+    def valid(self) -> Tensor:
+        """bool [S, C, B], which are samples."""
+        return torch.arange(self.index.shape[2], device=self.index.device) < self.counts.t().unsqueeze(2)
+
+    @cached_property
+    def active(self) -> list[int]:
+        """For each step how many clients still work: the first ones."""
+        working: list[int] = (torch.arange(self.index.shape[0], device=self.steps.device).view(-1, 1) < self.steps).sum(1).tolist()
+        return working
+
+    @cached_property
+    def full(self) -> list[bool]:
+        """For each step whether all samples of the active clients are valid."""
+        if self.expected is not None:
+            return [False] * len(self.index)
+        samples = self.counts.sum(0).tolist()
+        return [count == active * self.index.shape[2] for count, active in zip(samples, self.active, strict=True)]
 
     def blocks(self, batches: int) -> Iterator[range]:
         """The steps in runs of equally many working clients, each of at least one step and at most `batches` minibatches."""
@@ -67,23 +85,31 @@ def plan(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int
         steps: int64 [C], falling. batch: one number for all, or int64 [C]. padding: the row that stands in where there is no sample.
     """
     batch = torch.as_tensor(batch, device=keys.device).expand(len(keys))
+    if keys.device.type == "cpu":
+        from fedkg.models.loops.drawn import plan as drawn
+
+        index, counts = drawn(keys, sizes, offsets, steps, batch, passes=passes, padding=padding)
+        return Batches(index=index.transpose(0, 1), counts=counts, steps=steps)
+    return by_tensors(keys, sizes, offsets, steps, batch, passes=passes, padding=padding)
+
+
+def by_tensors(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: Tensor, *, passes: bool, padding: int) -> Batches:
+    """`plan` in tensor operations, for accelerators; batch: int64 [C]."""
     per_epoch = (sizes + batch - 1) // batch if passes else torch.ones_like(sizes)
     most, width = int(steps.max()), int(torch.minimum(batch, sizes).max())
     epochs = int(((steps + per_epoch - 1) // per_epoch).max())
     order = permutations(keys, sizes, epochs)
     longest = order.shape[2]
-    at = torch.arange(most, device=keys.device).view(-1, 1, 1)
-    counts = per_epoch.view(1, -1, 1)
-    epoch = (at // counts).clamp_(max=epochs - 1)
+    at = torch.arange(most, device=keys.device).view(1, -1, 1)
+    parts = per_epoch.view(-1, 1, 1)
+    epoch = (at // parts).clamp_(max=epochs - 1)
     across = torch.arange(width, device=keys.device)
-    position = (at % counts) * batch.view(1, -1, 1) + across
-    valid = (position < sizes.view(1, -1, 1)) & (at < steps.view(1, -1, 1)) & (across < batch.view(1, -1, 1))
+    position = (at % parts) * batch.view(-1, 1, 1) + across
+    valid = (position < sizes.view(-1, 1, 1)) & (at < steps.view(-1, 1, 1)) & (across < batch.view(-1, 1, 1))
     place = torch.where(valid, epoch * longest + position, 0)
-    chosen = order.flatten(1).gather(1, place.transpose(0, 1).flatten(1)).view(len(keys), most, width).transpose(0, 1)
-    index = torch.where(valid, chosen + offsets.view(1, -1, 1), padding)
-    working = (at.view(-1, 1) < steps.view(1, -1)).sum(1)
-    full = valid.flatten(1).sum(1) == working * width
-    return Batches(index=index.contiguous(), valid=valid, active=working.tolist(), full=full.tolist())
+    chosen = order.flatten(1).gather(1, place.flatten(1)).view(len(keys), most, width)
+    index = torch.where(valid, chosen + offsets.view(-1, 1, 1), padding)
+    return Batches(index=index.transpose(0, 1), counts=valid.sum(2), steps=steps)
 
 
 def by_chance(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int | Tensor, *, padding: int) -> Batches:
@@ -111,5 +137,4 @@ def by_chance(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch
     place = place[..., :widest].transpose(0, 1)
     index = torch.where(valid, place, 0.0).to(torch.int64) + offsets.view(1, -1, 1)
     index = torch.where(valid, index, padding)
-    working = (at.view(-1, 1) < steps.view(1, -1)).sum(1)
-    return Batches(index=index.contiguous(), valid=valid.contiguous(), active=working.tolist(), full=[False] * most, expected=expected)
+    return Batches(index=index, counts=valid.sum(2).t().contiguous(), steps=steps, expected=expected)

@@ -1,9 +1,9 @@
 """Local training all of whose parts are of known forms, done as one compiled loop.
 
 It is what the steps of an executor come to, up to rounding, for a perceptron or a convolutional network under one of the losses of this
-package, plain descent with or without control variates, and no terms but proximal ones. Whether it is taken depends on the work alone, not
-on who is stacked with whom, so that a client gets the same bits in every stack. All that the neutral settings of an algorithm leave has the
-same form: these stay FedAvg to the bit.
+package, plain descent with or without control variates, no terms but proximal ones, and gradients that are means, or sums clipped sample by
+sample and noised. Whether it is taken depends on the work alone, not on who is stacked with whom, so that a client gets the same bits in
+every stack. All that the neutral settings of an algorithm leave has the same form: these stay FedAvg to the bit.
 
 Letters: C clients of a stack, S most steps of any of them, B widest batch, P parameters of a model, O outputs.
 """
@@ -26,6 +26,7 @@ from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.joints import Setting
+from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.models.convnet import ConvNet
 from fedkg.models.loops import judged
 from fedkg.models.loops.descent import descend, room_for
@@ -54,16 +55,17 @@ class Known:
     loss: CrossEntropy | BinaryCrossEntropy | SquaredError | KnownSquaredError
     local: SGD | ControlVariates | ProxSkip
     proximal: tuple[Proximal, ...]
+    clipped: ClippedGradient | None
 
 
 def known(work: Work) -> Known | None:
     """The parts of the work where the compiled loop knows them all, and their data are such as it may read unchecked; else None."""
     algorithm, problem, pool = work.algorithm, work.problem, work.pool
-    model, loss, local = problem.model, problem.loss, algorithm.local
+    model, loss, local, differentiation = problem.model, problem.loss, algorithm.local, algorithm.differentiation
     if (
         not isinstance(model, MLP | ConvNet)
         or type(model) not in (MLP, ConvNet)  # one derived from them may answer otherwise
-        or type(algorithm.differentiation) is not MeanGradient
+        or type(differentiation) not in (MeanGradient, ClippedGradient)
         or not isinstance(local, SGD | ControlVariates | ProxSkip)
     ):
         return None
@@ -74,7 +76,8 @@ def known(work: Work) -> Known | None:
     if len(proximal) < len(algorithm.terms) or not fits or not _fits(loss, pool.y, pool.x, model.widths[-1]):
         return None
     assert isinstance(loss, CrossEntropy | BinaryCrossEntropy | SquaredError | KnownSquaredError)
-    return Known(model=model, loss=loss, local=local, proximal=proximal)
+    clipped = differentiation if isinstance(differentiation, ClippedGradient) else None
+    return Known(model=model, loss=loss, local=local, proximal=proximal, clipped=clipped)
 
 
 def _fits(loss: Loss, y: Tensor, x: Tensor, outputs: int) -> bool:
@@ -92,7 +95,9 @@ def _fits(loss: Loss, y: Tensor, x: Tensor, outputs: int) -> bool:
 
 def side_by_side(params: Params) -> tuple[Tensor, Params]:
     """A copy of parameters, each [C, ...], as one tensor [C, P], and as views of it."""
-    flat = torch.cat([value.flatten(1) for value in params.values()], 1)
+    same = all(value.stride(0) == 0 for value in params.values())  # all clients begin at one model
+    flat = torch.cat([(value[:1] if same else value).flatten(1) for value in params.values()], 1)
+    flat = flat.expand(len(next(iter(params.values()))), -1).contiguous() if same else flat
     views, first = {}, 0
     for name, value in params.items():
         views[name] = flat[:, first : first + value[0].numel()].view(value.shape)
@@ -101,8 +106,8 @@ def side_by_side(params: Params) -> tuple[Tensor, Params]:
 
 
 def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: Params, batches: Batches, noise_keys: Tensor) -> Tensor:
-    """The sum over the steps of each client's objective, [C]; `flat` [C, P] is written over with where the steps lead."""
-    told, loss, pool, local = told_of(known.model), known.loss, work.pool, known.local
+    """The sum over the steps of each client's objective, [C], NaN where gradients are clipped; `flat` [C, P] becomes where steps lead."""
+    told, loss, pool, local, clipped = told_of(known.model), known.loss, work.pool, known.local, known.clipped
     pulls = _pulls(known, setting, flat, carry)
     index = batches.index.transpose(0, 1).contiguous()
     _, steps, batch = index.shape
@@ -116,10 +121,14 @@ def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: P
         pulled=pulls.strength is not None,
         anchors=len(pulls.anchor) > 1,
         drifting=pulls.drift is not None,
+        clipped=clipped is not None,
     )
     numbers = told.numbers(
-        decay=local.weight_decay if isinstance(local, SGD) else 0.0, weight=loss.pos_weight if isinstance(loss, BinaryCrossEntropy) else 1.0
+        decay=local.weight_decay if isinstance(local, SGD) else 0.0,
+        weight=loss.pos_weight if isinstance(loss, BinaryCrossEntropy) else 1.0,
+        clip=0.0 if clipped is None else clipped.clip,
     )
+    counted, noise = _of_sums(clipped, batches, flat)
     totals, y = flat.new_empty(len(flat)), pool.y.contiguous()
     given = (
         torch.tensor(form, device="cpu"),
@@ -130,13 +139,15 @@ def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: P
         y,  # as classes
         y,  # as numbers
         index,
-        batches.valid.sum(2).t().contiguous(),
+        batches.counts.contiguous(),
         setting.steps.contiguous(),
         noise_keys.contiguous(),
         torch.as_tensor(setting.rate, dtype=flat.dtype, device=flat.device).expand(len(flat)).contiguous(),
         flat if pulls.strength is None else pulls.strength,
         pulls.anchor,
         flat if pulls.drift is None else pulls.drift,
+        counted,
+        noise,
         totals,
     )
     addresses = [value.data_ptr() for value in given]
@@ -148,7 +159,15 @@ def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: P
         library.descend(first, last, *addresses, room.data_ptr())
 
     in_parts(len(flat), max(1, LEAST // max(1, steps * batch * (flat.shape[1] + told.kept))), part)
-    return totals
+    return totals if clipped is None else totals.fill_(torch.nan)
+
+
+def _of_sums(clipped: ClippedGradient | None, batches: Batches, flat: Tensor) -> tuple[Tensor, Tensor]:
+    """What a sample counts in the sum of a minibatch, and the standard deviation of that sum's noise, each [C]; else anything."""
+    if clipped is None:
+        return flat, flat
+    expected = clipped.expected(batches.expected)
+    return (1.0 / expected).to(flat.dtype).contiguous(), clipped.scale(expected).to(flat.dtype).contiguous()
 
 
 def _check_classes(classes: Tensor, outputs: int) -> None:

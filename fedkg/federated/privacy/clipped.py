@@ -16,11 +16,9 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import KnownTerm, OutputTerm, SlopedTerm, Step, Term
+from fedkg.models.loops.normals import SITE
 from fedkg.models.model import Gradient, Outer, Params, SampleDifferentiated
 from fedkg.models.noise import Noise, fold, normal
-
-SITE = 0x6E6F697365
-"""Before the number of a step in the key of its noise; dropout takes the number itself."""
 
 WRITTEN_OUT = 1 << 22
 """Numbers of samples' gradients that are written out at once, for models without a closed form."""
@@ -107,14 +105,24 @@ class ClippedGradient:
             _refuse_plan()
         return squares.rsqrt().mul_(self.clip).clamp_(max=1.0).mul_(share)
 
+    def expected(self, samples: Tensor | None) -> Tensor:
+        """The samples expected in a minibatch, [C]. Raises JobError where minibatches are not drawn by chance."""
+        if samples is None:
+            _refuse_plan()
+        return samples
+
+    def scale(self, expected: Tensor) -> Tensor:
+        """The standard deviation of the noise on each number of a sum, [C]."""
+        return self.noise * self.clip / expected
+
     def _noised(self, step: Step, gradient: dict[str, Gradient]) -> dict[str, Tensor]:
-        if step.expected is None or step.noise is None:
+        if step.noise is None:
             _refuse_plan()
         if not self.noise:
             return {name: value.dense() if isinstance(value, Outer) else value for name, value in gradient.items()}
         sizes = [value[0].numel() for value in step.params.values()]
         like = next(iter(step.params.values()))
-        scale = (self.noise * self.clip / step.expected).to(like.dtype)
+        scale = self.scale(self.expected(step.expected)).to(like.dtype)
         draws = normal(step.noise.keys, SITE + step.noise.step, sum(sizes), scale)
         noised: dict[str, Tensor] = {}
         for (name, shape), own in zip(step.params.items(), torch.split(draws, sizes, 1), strict=True):

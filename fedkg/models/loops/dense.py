@@ -13,16 +13,17 @@ from fedkg.models.loops.products import fill, multiply, rectify, scaled, tanhs
 from fedkg.models.loops.words import number, sixteen
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
-PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING, ALL, WIDEST, SITE, INWARD, SIZE, STEPS, SEEN, WIDTHS = range(17)
+PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING = range(9)
+ALL, WIDEST, SITE, INWARD, SIZE, STEPS, SEEN, CLIPPED, WIDTHS = range(9, 18)
 """Places of what is the same for all clients: P, B, L; whether layers have a bias, the activation is tanh and not the rectifier; the
 loss (`judged`); whether parameters are pulled, to anchors of each client; whether they drift; W, and the widest layer; the place before
 the first layer at which dropout has the name 0; whether the derivative by what the first layer reads is wanted; parameters of the whole
-model, most steps of any client, parameters before the dense layers. From the last on: the widths, L + 1 of them, and the limits of dropout
-before each layer (16 random bits below one are dropped)."""
+model, most steps of any client, parameters before the dense layers; whether each sample's gradient is clipped. From the last on: the
+widths, L + 1 of them, and the limits of dropout before each layer (16 random bits below one are dropped)."""
 
-DECAY, WEIGHT, SCALES = range(3)
-"""Places of numbers: the pull to 0, how much more a positive sample counts, and from here on what dropout before each layer multiplies
-values with that it keeps, 1 where there is none."""
+DECAY, WEIGHT, CLIP, SCALES = range(4)
+"""Places of numbers: the pull to 0, how much more a positive sample counts, the norm that a sample's gradient keeps, and from here on what
+dropout before each layer multiplies values with that it keeps, 1 where there is none."""
 
 
 @loop
@@ -77,30 +78,57 @@ def back(
     drift: Floats,
 ) -> None:
     """A step down: what stands in place of the outputs is the derivative by them; each layer's is then written over its values."""
-    at, since, bias = form[PARAMETERS], form[ALL] - form[WIDTHS + form[LAYERS]], form[BIAS] > 0
+    at, since = form[PARAMETERS], form[ALL] - form[WIDTHS + form[LAYERS]]
     for layer in range(form[LAYERS] - 1, -1, -1):
         fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
         slope = values[since * wide :]
         since -= fan
-        many = outputs * fan + (outputs if bias else 0)
-        at -= many
+        at -= outputs * fan + (outputs if form[BIAS] > 0 else 0)
         weight, below = own[at:], values[since * wide :]
-        if layer > 0 or form[INWARD] > 0:
-            fill(carried, fan * wide, to_float(0))
-            multiply(carried, wide, carried, wide, weight, 1, fan, slope, wide, fan, wide, outputs)
-        move(weight, form, numbers, rate, strength[at:], anchor[at:], drift[at:], many)
-        scaled(slope, -rate, outputs * wide)
-        multiply(weight, fan, weight, fan, slope, wide, 1, turned[since * form[BATCH] :], fan, outputs, fan, count)
-        if bias:
-            _sums(weight[outputs * fan :], slope, outputs, count, wide)
-        scale = to_float(numbers[SCALES + layer])
+        lower(layer, weight, form, numbers, below, slope, factors[since * wide :], carried, wide)
+        read = turned[since * form[BATCH] :]
+        settle(layer, weight, form, numbers, slope, read, count, wide, rate, strength[at:], anchor[at:], drift[at:])
+
+
+@loop
+def lower(
+    layer: int, weight: Floats, form: Ints, numbers: Doubles, below: Floats, slope: Floats, factors: Floats, carried: Floats, wide: int
+) -> None:
+    """The derivative by what a layer read, before dropout and activation, from that by its result, where it is wanted; over `below`."""
+    fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+    if layer > 0 or form[INWARD] > 0:
+        fill(carried, fan * wide, to_float(0))
+        multiply(carried, wide, carried, wide, weight, 1, fan, slope, wide, fan, wide, outputs)
         if layer > 0:
-            through(below, carried, factors[since * wide :], form[TANH], scale, fan * wide)
-        elif form[INWARD] > 0:
-            if numbers[SCALES] != 1.0:
-                _times(below, carried, factors, fan * wide)
-            else:
-                _copy(below, carried, fan * wide)
+            through(below, carried, factors, form[TANH], to_float(numbers[SCALES + layer]), fan * wide)
+        elif numbers[SCALES] != 1.0:
+            _times(below, carried, factors, fan * wide)
+        else:
+            _copy(below, carried, fan * wide)
+
+
+@loop
+def settle(
+    layer: int,
+    weight: Floats,
+    form: Ints,
+    numbers: Doubles,
+    slope: Floats,
+    read: Floats,
+    count: int,
+    wide: int,
+    rate: Float,
+    strength: Floats,
+    anchor: Floats,
+    drift: Floats,
+) -> None:
+    """A layer's step down, from the derivative by its result (written over) and from what it read, by samples."""
+    fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+    move(weight, form, numbers, rate, strength, anchor, drift, outputs * fan + (outputs if form[BIAS] > 0 else 0))
+    scaled(slope, -rate, outputs * wide)
+    multiply(weight, fan, weight, fan, slope, wide, 1, read, fan, outputs, fan, count)
+    if form[BIAS] > 0:
+        _sums(weight[outputs * fan :], slope, outputs, count, wide)
 
 
 @loop

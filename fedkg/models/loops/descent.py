@@ -6,9 +6,28 @@ vectors, F numbers of a sample, H outputs, P parameters of a model.
 
 from __future__ import annotations
 
-from fedkg.models.loops.dense import ALL, ANCHORS, BATCH, LAYERS, LOSS, PULLED, SEEN, SIZE, STEPS, WEIGHT, WIDEST, WIDTHS, back, forth
+from fedkg.models.loops.clipped import keep, measure, settle_clipped
+from fedkg.models.loops.dense import (
+    ALL,
+    ANCHORS,
+    BATCH,
+    CLIP,
+    CLIPPED,
+    LAYERS,
+    LOSS,
+    PULLED,
+    SEEN,
+    SIZE,
+    STEPS,
+    WEIGHT,
+    WIDEST,
+    WIDTHS,
+    back,
+    forth,
+)
 from fedkg.models.loops.images import look, look_back
 from fedkg.models.loops.judged import judged
+from fedkg.models.loops.normals import BLOCK, SITE, disturb
 from fedkg.models.loops.words import lanes, number
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
@@ -32,6 +51,8 @@ def descend(
     strength: Floats,
     anchor: Floats,
     drift: Floats,
+    shares: Floats,
+    noises: Floats,
     totals: Floats,
     room: Floats,
 ) -> None:
@@ -42,41 +63,56 @@ def descend(
         params: layer by layer the weight [O, I, ...] and the bias [O], convolutions first.
         x: [S, F]. classes: [S], or targets: [S, H], whichever the loss reads.
         index: [C, K, B], rows of the samples. counts: [C, K], how many of these are there. steps: [C].
-        keys: [C], of dropout. rates: [C]. strength: [P], anchor: [C or 1, P]: ``strength (w - anchor)`` is added to the gradient; drift
-            [C, P]: added as it is. totals: [C]. room: for as many numbers as `room_for` says and the images need.
+        keys: [C], of dropout and noise. rates: [C]. strength: [P], anchor: [C or 1, P]: ``strength (w - anchor)`` is added to the gradient;
+            drift [C, P]: added as it is.
+        shares, noises: [C], read where samples' gradients are clipped: what one counts in the sum of a minibatch, and the standard
+            deviation of the noise on that sum.
+        totals: [C]. room: for as many numbers as `room_for` says and the images need.
     """
     size, most, batch, whole, seen = form[SIZE], form[STEPS], form[BATCH], form[ALL], form[SEEN]
-    wide, outputs = (batch + lanes() - 1) // lanes() * lanes(), form[WIDTHS + form[LAYERS]]
-    turned = room[whole * wide :]
+    most_wide, outputs = (batch + lanes() - 1) // lanes() * lanes(), form[WIDTHS + form[LAYERS]]
+    turned = room[whole * most_wide :]
     factors = turned[whole * batch :]
-    carried = factors[whole * wide :]
-    spare = carried[form[WIDEST] * wide :]
-    pictures = spare[3 * wide :]
+    carried = factors[whole * most_wide :]
+    squares = carried[form[WIDEST] * most_wide :]
+    spare = squares[most_wide:]
+    pictures = spare[max(3 * most_wide, 2 * BLOCK) :]
     for client in range(first, last):
         own, pull, away = params[client * size :], anchor[client * size if form[ANCHORS] > 0 else 0 :], drift[client * size :]
-        total, rate = to_float(0), rates[client]
+        total, rate, share = to_float(0), rates[client], shares[client]
         for step in range(steps[client]):
             rows, count = index[(client * most + step) * batch :], counts[client * most + step]
+            wide = (count + lanes() - 1) // lanes() * lanes()
             if images[0] > 0:
                 look(own, form, images, x, rows, count, wide, room, pictures)
             else:
                 _gather(x, form[WIDTHS], rows, count, room, turned, wide)
             forth(own[seen:], form, numbers, room, turned, factors, number(keys[client], step), count, wide)
             out = room[(whole - outputs) * wide :]
-            told = judged(out, outputs, wide, form[LOSS], numbers[WEIGHT], classes, targets, rows, count, spare)
-            total += told
-            if form[PULLED] > 0:
+            mean = to_float(1) if form[CLIPPED] > 0 else 1.0 / to_float(count)
+            total += judged(out, outputs, wide, form[LOSS], numbers[WEIGHT], classes, targets, rows, count, mean, spare)
+            if form[PULLED] > 0 and form[CLIPPED] == 0:
                 total += _pulled(own, pull, strength, size)
-            back(own[seen:], form, numbers, room, turned, factors, carried, count, wide, rate, strength[seen:], pull[seen:], away[seen:])
+            dense, toward, by = own[seen:], pull[seen:], strength[seen:]
+            if form[CLIPPED] > 0:
+                measure(dense, form, numbers, room, factors, carried, squares, spare, wide)
+            else:
+                back(dense, form, numbers, room, turned, factors, carried, count, wide, rate, by, toward, away[seen:])
             if images[0] > 0:
-                look_back(own, form, numbers, images, count, wide, room, pictures, rate, strength, pull, away)
+                look_back(own, form, numbers, images, count, wide, room, pictures, rate, strength, pull, away, squares, share)
+            elif form[CLIPPED] > 0:
+                keep(squares, to_float(numbers[CLIP]), share, count)
+            if form[CLIPPED] > 0:
+                settle_clipped(dense, form, numbers, room, turned, squares, count, wide, rate, by, toward, away[seen:])
+                if noises[client] > 0.0:
+                    disturb(own, number(keys[client], SITE + step), size, -rate * noises[client], spare)
         totals[client] = total
 
 
 def room_for(widths: tuple[int, ...], batch: int, lanes: int) -> int:
     """How many numbers the dense layers need beside the arguments."""
     wide = (batch + lanes - 1) // lanes * lanes
-    return sum(widths) * (2 * wide + batch) + max(widths) * wide + 3 * wide
+    return sum(widths) * (2 * wide + batch) + max(widths) * wide + wide + max(3 * wide, 2 * BLOCK)
 
 
 @loop

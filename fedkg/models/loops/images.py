@@ -10,7 +10,8 @@ zeros around it), g and v those of its result, k side of its window, p of its po
 
 from __future__ import annotations
 
-from fedkg.models.loops.dense import SEEN, TANH, activate, move
+from fedkg.models.loops.clipped import kept_of, squared
+from fedkg.models.loops.dense import CLIP, CLIPPED, SEEN, TANH, activate, move
 from fedkg.models.loops.products import add, fill, multiply, shifted
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
@@ -128,13 +129,21 @@ def look_back(
     strength: Floats,
     anchor: Floats,
     drift: Floats,
+    squares: Floats,
+    share: Float,
 ) -> None:
-    """A step down for the convolutions, from the derivative by what the dense layers read, which stands in its place [O r c, V]."""
+    """A step down for the convolutions, from the derivative by what the dense layers read, which stands in its place [O r c, V].
+
+    Where samples' gradients are clipped, `squares` [V] are those of their other parts, and become what samples count, times `share`.
+    """
     layers, total = images[COUNT], form[SEEN]
     sums = room[count * images[ROOM] :]
-    turned = sums[total:]
+    one = sums[total if form[CLIPPED] > 0 else 0 :]
+    turned = one[total:]
     fill(sums, total, to_float(0))
     for place in range(count):
+        if form[CLIPPED] > 0:
+            fill(one, total, to_float(0))
         kept = room[place * images[ROOM] :]
         for number in range(layers - 1, -1, -1):
             layer = images[FIRST + number * EACH :]
@@ -148,9 +157,13 @@ def look_back(
             else:
                 after = images[FIRST + (number + 1) * EACH :]
                 _unpool(slopes[margin:], long, layer, kept[layer[MADE] :], kept[after[READ] :], after[PAD], 1, images[MEAN], form[TANH])
-            _gradient(sums[layer[WEIGHTS] :], layer, kept[layer[READ] :], slopes[margin:], long, turned, apart)
+            _gradient(one[layer[WEIGHTS] :], layer, kept[layer[READ] :], slopes[margin:], long, turned, apart)
             if number > 0:
                 _inward(kept[layer[READ] :], own[layer[WEIGHTS] :], images, layer, slopes[margin:], slopes[layer[OUT] * long :])
+        if form[CLIPPED] > 0:
+            squares[place] = kept_of(squares[place] + squared(one, total, turned), to_float(numbers[CLIP])) * share
+            if squares[place] > 0.0:
+                _add_times(sums, one, squares[place], total)
     for number in range(layers):
         layer = images[FIRST + number * EACH :]
         depth, at = layer[CHANNELS] * layer[SIDE] * layer[SIDE], layer[WEIGHTS]
@@ -160,6 +173,12 @@ def look_back(
             for place in range(depth):
                 own[at + output * depth + place] -= rate * sums[at + place * layer[OUT] + output]
             own[at + depth * layer[OUT] + output] -= rate * sums[at + depth * layer[OUT] + output]
+
+
+@loop
+def _add_times(sums: Floats, one: Floats, by: Float, n: int) -> None:
+    for i in range(n):
+        sums[i] += by * one[i]
 
 
 @loop

@@ -17,13 +17,23 @@ CLASSES, BINARY, SQUARED, KNOWN = range(4)
 
 @loop
 def judged(
-    out: Floats, outputs: int, wide: int, loss: int, weight: Double, classes: Ints, targets: Floats, index: Ints, count: int, spare: Floats
+    out: Floats,
+    outputs: int,
+    wide: int,
+    loss: int,
+    weight: Double,
+    classes: Ints,
+    targets: Floats,
+    index: Ints,
+    count: int,
+    share: Float,
+    spare: Floats,
 ) -> Float:
-    """The mean loss of `count` samples; its derivative by the outputs [H, V] is written over them, 0 in further columns.
+    """The sum of `count` samples' losses, times `share`; the derivative by the outputs [H, V] is written over them, 0 in columns beyond.
 
     Sample i has row ``index[i]`` in classes or targets [.., H]; `weight` is that of positive samples. `spare` has room for 3 V numbers.
     """
-    share, total, more = 1.0 / to_float(count), to_float(0), to_float(weight)
+    total, more = to_float(0), to_float(weight)
     if loss == CLASSES:
         total = _of_classes(out, outputs, wide, classes, index, count, spare)
     elif loss == BINARY:

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fedkg.models.loops import cells, products
+from fedkg.models.loops import cells, clipped, products
 from fedkg.native.library import Library
 from fedkg.parts import in_parts
 
@@ -30,6 +30,7 @@ def _library(dtype: torch.dtype) -> Library:
         cells.long_back,
         products.affine,
         products.outer,
+        clipped.measure_steps,
     )
     return Library(entries, single=dtype == torch.float32)
 
@@ -50,6 +51,15 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     given = (sums, totals, left.contiguous(), right.contiguous())
     _each("outer", rows * outputs * right.shape[2], (rows, outputs, right.shape[2]), given, 0)
     return sums.transpose(1, 2), totals
+
+
+def step_squares(left: Tensor, right: Tensor, *, bias: bool) -> Tensor:
+    """See `clipped.measure_steps`: [C, B], of left [C, N, B, O] and right [C, N, B, I]."""
+    (clients, steps, batch, outputs), inputs = left.shape, right.shape[3]
+    squares, eps = left.new_empty(clients, batch), torch.finfo(left.dtype).eps
+    given, sizes = (squares, left.contiguous(), right.contiguous()), (steps, batch, outputs, inputs, int(bias), eps)
+    _each("measure_steps", steps * batch * outputs * inputs, sizes, given, inputs * outputs + 2 * outputs + inputs + clipped.RUN)
+    return squares
 
 
 def forth(drive: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
@@ -89,7 +99,7 @@ _NAMES = {1: "plain", 3: "gated", 4: "long"}
 """Cells by the number of their gates."""
 
 
-def _each(name: str, work: int, sizes: tuple[int, ...], given: tuple[Tensor, ...], room: int) -> None:
+def _each(name: str, work: int, sizes: tuple[float, ...], given: tuple[Tensor, ...], room: int) -> None:
     """The loop on all clients; `work` is how many multiplications each of them is."""
     first = given[0]
     loop, addresses = getattr(_library(first.dtype), name), [value.data_ptr() for value in given]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fedkg.models.convnet import ConvNet
-from fedkg.models.loops import dense, images
+from fedkg.models.loops import clipped, dense, images
 from fedkg.models.mlp import MLP
 
 
@@ -34,7 +34,9 @@ class Told:
     kept: int = 0
     spare: int = 0
 
-    def form(self, *, parameters: int, steps: int, batch: int, loss: int, pulled: bool, anchors: bool, drifting: bool) -> list[int]:
+    def form(
+        self, *, parameters: int, steps: int, batch: int, loss: int, pulled: bool, anchors: bool, drifting: bool, clipped: bool
+    ) -> list[int]:
         """`dense.WIDTHS` and what stands before it, for a work; `parameters` are those of the whole model."""
         found = [0] * dense.WIDTHS
         found[dense.PARAMETERS], found[dense.SIZE], found[dense.SEEN] = parameters - self.seen, parameters, self.seen
@@ -42,13 +44,13 @@ class Told:
         found[dense.BIAS], found[dense.TANH], found[dense.LOSS] = self.bias, self.tanh, loss
         found[dense.PULLED], found[dense.ANCHORS], found[dense.DRIFTING] = pulled, anchors, drifting
         found[dense.ALL], found[dense.WIDEST] = sum(self.widths), max(self.widths)
-        found[dense.SITE], found[dense.INWARD] = self.site, self.seen > 0
+        found[dense.SITE], found[dense.INWARD], found[dense.CLIPPED] = self.site, self.seen > 0, clipped
         return [*found, *self.widths, *(min(round(share * (1 << 16)), (1 << 16) - 1) - (1 << 15) for share in self.dropped)]
 
-    def numbers(self, *, decay: float, weight: float) -> list[float]:
-        """`dense.SCALES` and what stands before it: the pull to 0, and how much more a positive sample counts."""
+    def numbers(self, *, decay: float, weight: float, clip: float) -> list[float]:
+        """`dense.SCALES` and what stands before it: the pull to 0, how much more a positive sample counts, the norm that is kept."""
         found = [0.0] * dense.SCALES
-        found[dense.DECAY], found[dense.WEIGHT] = decay, weight
+        found[dense.DECAY], found[dense.WEIGHT], found[dense.CLIP] = decay, weight, clip
         return [*found, *(1.0 / (1.0 - share) for share in self.dropped)]
 
 
@@ -84,5 +86,5 @@ def told_of(model: MLP | ConvNet) -> Told:
         images=(*head, *layers, *distances),
         seen=seen,
         kept=kept,
-        spare=seen + spare,
+        spare=2 * seen + max(spare, clipped.RUN),
     )

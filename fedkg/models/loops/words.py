@@ -197,25 +197,62 @@ exponential = Given("exponential", ("Float",), "Float", _exponential, _fma)
 """exp(x) to a few units in the last place; NaN stays NaN, and what lies beyond a number's range stays at its ends."""
 
 
-def _number_of(single: bool) -> str:
-    first, second, golden = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15
-    return f"""define internal i64 @number(i64 %key, i64 %place) alwaysinline {{
-  %i = add i64 %place, 1
-  %g = mul i64 %i, {golden}
-  %a = add i64 %key, %g
+GOLDEN = 0x9E3779B97F4A7C15
+"""What numbers of a stream are apart before they are mixed, modulo 2^64."""
+
+
+def _mixed(single: bool) -> str:
+    return f"""define internal i64 @mixed(i64 %a) alwaysinline {{
   %b = lshr i64 %a, 30
   %c = xor i64 %a, %b
-  %d = mul i64 %c, {first}
+  %d = mul i64 %c, {0xBF58476D1CE4E5B9}
   %e = lshr i64 %d, 27
   %f = xor i64 %d, %e
-  %h = mul i64 %f, {second}
+  %h = mul i64 %f, {0x94D049BB133111EB}
   %j = lshr i64 %h, 31
   %v = xor i64 %h, %j
   ret i64 %v
 }}"""
 
 
-number = Given("number", ("int", "int"), "int", _number_of, _nothing)
+mixed = Given("mixed", ("int",), "int", _mixed, _nothing)
+"""A word scrambled, see `fedkg.models.noise.mix`."""
+
+
+def _begun(single: bool) -> str:
+    return f"""define internal i64 @begun(i64 %key, i64 %place) alwaysinline {{
+  %i = add i64 %place, 1
+  %g = mul i64 %i, {GOLDEN}
+  %v = add i64 %key, %g
+  ret i64 %v
+}}"""
+
+
+begun = Given("begun", ("int", "int"), "int", _begun, _nothing)
+"""Number `place` of the stream `key` before it is `mixed`."""
+
+
+def _onward(single: bool) -> str:
+    return f"define internal i64 @onward(i64 %word) alwaysinline {{\n  %v = add i64 %word, {GOLDEN}\n  ret i64 %v\n}}"
+
+
+onward = Given("onward", ("int",), "int", _onward, _nothing)
+"""From a number of a stream to the next, before they are `mixed`: in a loop that saves a product for each."""
+
+
+def _number_of(single: bool) -> str:
+    return """define internal i64 @number(i64 %key, i64 %place) alwaysinline {
+  %a = call i64 @begun(i64 %key, i64 %place)
+  %v = call i64 @mixed(i64 %a)
+  ret i64 %v
+}"""
+
+
+def _of_number(single: bool) -> tuple[str, ...]:
+    return _begun(single), _mixed(single)
+
+
+number = Given("number", ("int", "int"), "int", _number_of, _of_number)
 """Number `place` of the stream `key` (see `fedkg.models.noise`), which is also the key of its sub-stream of that name."""
 
 

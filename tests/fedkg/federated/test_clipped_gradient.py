@@ -151,10 +151,24 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(size: float) 
     left, right, apart = left * size**0.5, right * size**0.5, apart * 3.0 / size**0.5
     lefts, rights = torch.stack([left, -left]).float()[None], torch.stack([right, right + apart]).float()[None]
     whole = torch.einsum("nbo,nbi->boi", lefts[0].double(), rights[0].double()).flatten(1).norm(dim=1)
-    found = Steps("weight", lefts, rights).squares()[0].double().sqrt()
+    found = Steps("weight", None, lefts, rights).squares()[0].double().sqrt()
     assert bool((found >= whole * (1 - 1e-6)).all())
     if size == 1.0:
         torch.testing.assert_close(found, whole, rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("bias", [None, "bias"])
+@pytest.mark.parametrize(("steps", "outputs", "inputs"), [(1, 3, 2), (3, 20, 17), (9, 4, 5)])
+def test_the_loop_over_samples_measures_what_operations_do(
+    steps: int, outputs: int, inputs: int, bias: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    g = torch.Generator().manual_seed(steps)
+    left, right = (torch.randn(CLIENTS, steps, BATCH, width, generator=g, dtype=torch.float64) for width in (outputs, inputs))
+    whole = torch.einsum("cnbo,cnbi->cboi", left, right).flatten(2).square().sum(2)
+    whole = whole if bias is None else whole + left.sum(1).square().sum(2)
+    torch.testing.assert_close(Steps("weight", bias, left, right).squares(), whole)
+    monkeypatch.setattr("fedkg.models.apart.compiled", lambda value: False)
+    torch.testing.assert_close(Steps("weight", bias, left, right).squares(), whole)
 
 
 def test_one_sample_changes_the_sum_by_at_most_the_clip() -> None:

@@ -93,18 +93,6 @@ def test_the_start_is_the_same_on_every_machine() -> None:
     torch.testing.assert_close(weight, expected, rtol=1e-15, atol=0)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@every_model
-def test_an_accelerator_gives_what_the_processor_gives(name: str) -> None:
-    model, sample = EXAMPLES[name]
-    params, x, keys = stack(model, 3), samples(3, 5, *sample), fold(root(2), torch.arange(3))
-    there = {key: value.cuda() for key, value in params.items()}
-    for here, far in ((None, None), (Noise(keys, 5), Noise(keys.cuda(), 5))):
-        expected = model.apply(params, x, here)
-        torch.testing.assert_close(model.apply(there, x.cuda(), far).cpu(), expected, rtol=1e-9, atol=1e-9)
-
-
 @every_model
 def test_without_noise_answers_are_the_same_each_time_and_with_it_for_each_step(name: str) -> None:
     model, sample = EXAMPLES[name]

@@ -1,14 +1,25 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 import torch
+from torch import Tensor
 
+from fedkg.models.loops.normals import logarithm
 from fedkg.models.noise import above_zero, fold, normal, root
+from fedkg.native.language import Floats, loop
+from fedkg.native.library import Library
 
 KEYS = fold(root(11), torch.arange(4))
 ONES = torch.ones(4, dtype=torch.float64)
+
+
+@loop
+def logarithms(out: Floats, x: Floats, n: int) -> None:
+    for i in range(n):
+        out[i] = logarithm(x[i])
 
 
 def test_fractions_are_above_zero_and_uniform() -> None:
@@ -39,10 +50,41 @@ def test_neighbours_and_streams_do_not_move_together() -> None:
     assert abs(float((values[:, :half] * values[:, half:]).mean())) < 0.01  # the two of a pair
 
 
-def test_the_loop_in_float32_gives_the_numbers_of_float64() -> None:
-    wide, narrow = normal(KEYS, 9, 4_097, ONES), normal(KEYS, 9, 4_097, ONES.float())
-    assert narrow.dtype == torch.float32
-    assert float((wide - narrow).abs().max()) < 2e-5
+def boxed(word: int, count: int) -> Tensor:
+    """Box and Muller's numbers, [4, count], by the library's functions: the first half by the cosine, the second by the sine."""
+    radius, turn = above_zero(fold(KEYS, word), 2 * ((count + 1) // 2)).chunk(2, 1)
+    radius, turn = (-2.0 * radius.log()).sqrt(), 2.0 * math.pi * (turn - 0.5)
+    return torch.cat([radius * turn.cos(), radius * turn.sin()], 1)[:, :count]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 511, 512, 513, 4_097])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 2e-14)])
+def test_the_loop_gives_box_and_mullers_numbers(dtype: torch.dtype, tolerance: float, count: int) -> None:
+    found = normal(KEYS, 9, count, ONES.to(dtype))
+    assert found.dtype == dtype
+    assert found.shape == (4, count)
+    assert float((found.double() - boxed(9, count)).abs().max()) < tolerance
+
+
+def test_the_numbers_of_a_seed_stay_what_they_are() -> None:
+    """A run that goes on must not draw other noise than it would have, and never what it has drawn."""
+    assert normal(KEYS, 9, 3, ONES.float())[0].tolist() == [
+        float.fromhex("-0x1.5f25eep-3"), float.fromhex("-0x1.1c69dp-2"), float.fromhex("0x1.3753b6p-1"),
+    ]  # fmt: skip
+
+
+@cache
+def library(dtype: torch.dtype) -> Library:
+    return Library((logarithms,), single=dtype == torch.float32)
+
+
+@pytest.mark.parametrize("fraction", [2.0**-53, 3 * 2.0**-53, 1e-9, 0.5, 0.7071, 0.99999994, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_logarithms_keep_their_relative_precision_to_both_ends(dtype: torch.dtype, fraction: float) -> None:
+    """Where the smallest fractions lead, tails end; where those near 1 lead, the smallest numbers lie."""
+    x, out = torch.tensor([fraction], dtype=dtype), torch.empty(1, dtype=dtype)
+    library(dtype).logarithms(out.data_ptr(), x.data_ptr(), 1)
+    torch.testing.assert_close(out.double(), x.double().log(), rtol=4 * torch.finfo(dtype).eps, atol=0)
 
 
 def test_numbers_depend_on_key_and_place_alone() -> None:
