@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from tries import QUICK
+
+if TYPE_CHECKING:
+    import torch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault(  # where programs keep compiled kernels (`fedkg.kernels`): their home is none of the tests' own, which are empty
@@ -17,8 +22,28 @@ os.environ.setdefault(  # where programs keep compiled kernels (`fedkg.kernels`)
 settings.load_profile(QUICK)
 
 
+def pytest_configure() -> None:
+    """Torch counts the kinds of devices when something is differentiated for the first time: the played one has to be there by then."""
+    import second_device  # noqa: F401
+
+
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees, or changes, what the person who runs it has added to the catalogue of ontologies."""
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path_factory.getbasetemp() / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(params=["second device", pytest.param("cuda", marks=pytest.mark.gpu)])
+def elsewhere(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """A device that is not the processor: one that is played, everywhere, and an accelerator, where there is one."""
+    import torch
+    from second_device import FAR, second_device
+
+    if request.param == "cuda":
+        if not torch.cuda.is_available():
+            pytest.skip("no CUDA device")
+        yield torch.device("cuda", 0)
+        return
+    with second_device():
+        yield FAR

@@ -18,8 +18,10 @@ from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start import GlobalStart
 from fedkg.federated.executors.interface import Executor, Updates, Work
+from fedkg.federated.executors.together import together
 from fedkg.federated.joints import OfClients
 from fedkg.federated.per_client import per_client
+from fedkg.federated.privacy.updates import NoPrivacy
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
 from fedkg.federated.record import RoundRecord
@@ -45,7 +47,7 @@ class _Received:
     loss: dict[int, float] = field(default_factory=dict)
     validity: dict[int, float] = field(default_factory=dict)
     violated: dict[int, Tensor] = field(default_factory=dict)
-    broken: set[int] = field(default_factory=set)
+    broken: Tensor | None = None
     applies: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
     started: dict[int, int] = field(default_factory=dict)
@@ -82,13 +84,13 @@ def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[Serve
     )
     received.remembered, received.shared = dict(state.clients), dict(state.joints.get("local", {}))
     samples = work.pool.sizes[clients].to(torch.float64)
-    for updates in executor.train(work, state, clients) if len(clients) else ():
+    for updates in together(executor.train(work, state, clients), len(clients)) if len(clients) else ():
         _receive(work, state, received, updates, float(samples.sum()))
     if len(clients):
         _enough(work, received, number)
     update, notes = _aggregate(work, received, number)
     after, notes = _next_state(work, state, received, update), (*notes, *_still(work, received))
-    if not all(bool(torch.isfinite(value).all()) for value in after.models.values()):
+    if not guard.finite(after.models):
         after, notes = _kept(state, received), (*notes, "the updates overflow together: the model was kept as it was")
     if algorithm.budget is not None:
         after = replace(after, joints={**after.joints, "privacy": algorithm.budget.after(state.joints["privacy"], clients)})
@@ -122,9 +124,10 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
         sent = wire.size(updates.update, settings.wire) + wire.size(updates.shared, settings.wire)
         received.bytes_up += sent + 8 * len(updates.clients)
         received.bytes_down += _down(state, updates)
-    keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
     updates = wire.sent(updates, settings.wire)
-    updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
+    if not isinstance(algorithm.privacy, NoPrivacy):
+        keys = client_keys(settings.seed, state.round + 1, PRIVACY, updates.clients)
+        updates = replace(updates, update=algorithm.privacy.client(updates.update, keys))
     if algorithm.privacy.noisy:
         updates = replace(updates, loss=torch.full_like(updates.loss, torch.nan))
     if algorithm.budget is not None:
@@ -177,7 +180,8 @@ def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
 def _note_scores(received: _Received, positions: list[int], scores: ProbeScores, validity: Tensor) -> None:
     received.validity |= dict(zip(positions, validity.tolist(), strict=True))
     received.violated |= dict(zip(positions, scores.violation.to(torch.float32).cpu(), strict=True))
-    received.broken |= set((scores.violation > 0).any(0).nonzero().flatten().tolist())
+    broken = scores.violation.amax(0) > 0
+    received.broken = broken if received.broken is None else received.broken | broken
     applies = scores.applies if scores.applies.dim() == 1 else scores.applies.any(0)
     received.applies = applies if received.applies is None else received.applies | applies
 
@@ -214,7 +218,8 @@ def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | N
             )
         case "error":
             scorer = work.problem.scorer
-            names = [] if scorer is None else [scorer.rows.names[row] for row in sorted(received.broken)]
+            broken = [] if received.broken is None else received.broken.nonzero().flatten().tolist()
+            names = [] if scorer is None else [scorer.rows.names[row] for row in broken]
             shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
             raise JobError(
                 f"round {number}: no client's update has any weight under the rules",
@@ -227,7 +232,8 @@ def _next_state(work: Work, state: ServerState, received: _Received, update: Par
     algorithm = work.algorithm
     models, joints = state.models, dict(state.joints)
     if update is not None:
-        update = algorithm.privacy.server(update, root(work.settings.seed, PRIVACY, state.round + 1))
+        device = next(iter(update.values())).device
+        update = algorithm.privacy.server(update, root(work.settings.seed, PRIVACY, state.round + 1, device=device))
         before = dict(joints.get("server", {}))
         models, memory = algorithm.server.apply(models, update, before)
         if not algorithm.privacy.noisy and not bool(

@@ -185,6 +185,10 @@ class StoredRows:
         """See `ClientRows`."""
         return self.store.read(self.places[clients])
 
+    def to(self, device: torch.device) -> StoredRows | Tensor:
+        """The same on another device, where there are no files: all rows as one tensor [N, ...]."""
+        return self if device.type == "cpu" else whole(self).to(device)
+
     def replaced(self, clients: Tensor, rows: Tensor) -> StoredRows:
         """These rows but for those of clients, int64 [C], which are `rows` [C, ...]."""
         return self.store.version(self.places.index_copy(0, clients, self.store.write(rows)))

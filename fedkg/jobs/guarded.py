@@ -19,7 +19,7 @@ from fedkg.privacy import Gaussian, Ledger, Spent
 WORST = 20
 """Ledgers that are written down: of the units that have spent most."""
 
-HOW = ("executor", "workers", "chunk", "client_memory", "threads", "checkpoint_every")
+HOW = ("executor", "device", "workers", "chunk", "client_memory", "threads", "checkpoint_every")
 """Fields of `training` that say how it is computed, and not what is trained."""
 
 

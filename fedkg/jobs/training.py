@@ -38,6 +38,7 @@ from fedkg.federated.client.penalty import ConstraintPenalty
 from fedkg.federated.evaluation import best_threshold, detection
 from fedkg.federated.executors import Crew, Ranks, Work
 from fedkg.federated.model.answers import Projected
+from fedkg.federated.on_device import device_named, on_device
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
 from fedkg.jobs.arms import Arm, algorithm_of
@@ -168,7 +169,7 @@ def rounds_of(
     folder: Path | None = None,
     ranks: Ranks | None = None,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
-    """The state and record after every further round of an arm.
+    """The state and record after every further round of an arm, trained on the job's device.
 
     Args:
         state: where to go on, None to begin. choice: the executor an earlier arm of the run measured to be best, so that all arms of a run
@@ -176,6 +177,9 @@ def rounds_of(
         ranks: the processes that train together.
     """
     problem, algorithm, settings = course.problem, course.algorithm, settings_of(arm)
+    here, device = torch.device("cpu"), device_named(arm.job.training.device)
+    if device != here:
+        problem, algorithm, state = on_device((problem, algorithm, state), device)
     if state is None and choice is not None:
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
     said, rounds = course.said, train(problem, algorithm, settings, state, crew=crew, folder=folder, ranks=ranks)
@@ -190,6 +194,8 @@ def rounds_of(
             return
         state, record = found
         steps = dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, StepWarning))
+        if device != here:
+            state, record = on_device((state, record), here)  # where they are judged and saved
         yield state, replace(record, notes=(*record.notes, *(said if record.round == 1 else ()), *steps))
 
 

@@ -11,8 +11,9 @@ from torch import Tensor
 from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.scorer import Probe
+from fedkg.federated.on_device import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
-from fedkg.models.footprint import footprint
+from fedkg.models.footprint import Footprint, footprint
 from fedkg.models.model import Model, Params
 
 MEMORY = 256 << 20
@@ -34,8 +35,15 @@ class PackScorer:
 
     def __init__(self, model: Model, rules: ConstraintModule, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> None:
         self._model = model
+        self._asked = rules, x, keys, previous
         self._probe = Probe(rules, x, keys=keys, previous=previous)
         self._rows = scored_rows(rules)
+        self._held: Footprint | None = None
+
+    def to(self, device: torch.device) -> PackScorer:
+        """The same on another device."""
+        model, (rules, x, keys, previous) = on_device((self._model, self._asked), device)
+        return PackScorer(model, rules, x, keys=keys, previous=previous)
 
     @property
     def rows(self) -> ScoredRows:
@@ -46,8 +54,9 @@ class PackScorer:
         """See `Scorer.score`."""
         first = next(iter(params.values()))
         x = self._probe.inputs.to(first.dtype)
-        held = footprint(self._model, params, x)
-        step = max(1, MEMORY // ((held.client + held.sample * x.shape[0]) * x.element_size() + 1))
+        if self._held is None:  # of one model, whichever stack it comes in
+            self._held = footprint(self._model, params, x)
+        step = max(1, MEMORY // ((self._held.client + self._held.sample * x.shape[0]) * x.element_size() + 1))
         with torch.no_grad():
             parts = [
                 self._model.apply({name: value[start : start + step] for name, value in params.items()}, x)
@@ -59,7 +68,7 @@ class PackScorer:
 
 def scored_rows(rules: ConstraintModule) -> ScoredRows:
     """What the pack says of the constraints that are scored, in the probe's order: banks in pack order, those on outputs."""
-    manifest = rules.pack.manifest
+    manifest, device = rules.pack.manifest, next((bank.weight.device for bank in rules.banks), None)
     names, families, weights, hard = [], [], [], []
     for bank, tensors in zip(rules.pack.banks, rules.banks, strict=True):
         if not (tensors.touches_output and tensors.rows):
@@ -73,6 +82,6 @@ def scored_rows(rules: ConstraintModule) -> ScoredRows:
     return ScoredRows(
         names=tuple(names),
         families=tuple(families),
-        weight=torch.tensor(weights, dtype=torch.float64),
-        hard=torch.tensor(hard, dtype=torch.bool),
+        weight=torch.tensor(weights, dtype=torch.float64, device=device),
+        hard=torch.tensor(hard, dtype=torch.bool, device=device),
     )

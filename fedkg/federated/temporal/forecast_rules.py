@@ -18,6 +18,7 @@ from fedkg.constraints.module import ConstraintModule
 from fedkg.constraints.report import ConstraintReport
 from fedkg.errors import JobError
 from fedkg.federated.joints import Step
+from fedkg.federated.on_device import on_device
 from fedkg.federated.server.pack_scorer import scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.temporal.properties import as_traces
@@ -149,6 +150,10 @@ class ForecastScorer:
     def __init__(self, model: Model, rules: ForecastRules, x: Tensor) -> None:
         self._model, self._rules, self._x = model, rules, x
         self._rows = scored_rows(rules.module)
+
+    def to(self, device: torch.device) -> ForecastScorer:
+        """The same on another device."""
+        return ForecastScorer(*on_device((self._model, self._rules, self._x), device))
 
     @property
     def rows(self) -> ScoredRows:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from fedkg.jobs.file.algorithm import Algorithm
+from fedkg.jobs.file.augment import Augment
 from fedkg.jobs.file.data import Data, Site
 from fedkg.jobs.file.model import Model
 from fedkg.jobs.file.part import Count, Name, Part, Positive, Seeds, Share, SiteName, Value
@@ -46,6 +47,11 @@ class Training(Part):
     threads: Annotated[int, Field(ge=1, le=256)] | None = Field(default=None, description="Threads of the tensor library; empty: 1.")
     client_memory: Count = Field(
         default=1024, description="MiB that what is remembered of sites may take in memory; the rest is kept in files of the run folder."
+    )
+    device: str = Field(
+        default="cpu",
+        pattern=r"^(cpu|cuda(:\d+)?)$",
+        description="Where the sites' models are trained: cpu, cuda, or cuda:1 for the second of several.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         default="float32", description="bfloat16 computes the sites' steps in mixed precision; for accelerators."
@@ -121,7 +127,10 @@ class Job(Part):
 
     name: Name = Field(default="job", description="Name of the run.")
     title: str = Field(default="", description="A sentence for the report.")
-    rules: tuple[str, ...] = Field(default=(), description="Rule files and graphs, compiled when the run starts; or `pack`.")
+    rules: tuple[str, ...] = Field(
+        default=(),
+        description="Rule files, and graphs in files, stores or behind endpoints (an address), compiled when the run starts; or `pack`.",
+    )
     pack: str | None = Field(default=None, description="A compiled pack; or `rules`.")
     output: str | None = Field(default=None, description="The rules' output that the model predicts; needed when there are several.")
     sites: dict[SiteName, Site] = Field(
@@ -129,6 +138,10 @@ class Job(Part):
         description="The clients, by name; a number of them where names do not matter; empty: all that the data set itself has.",
     )
     data: Data = Field(default_factory=Data)
+    augment: Augment = Field(
+        default_factory=lambda: Augment(by="none"),
+        description="`granger`, or a section: states of a learning of causes as further inputs of the model.",
+    )
     model: Model = Field(default_factory=Model)
     training: Training = Field(default_factory=Training)
     scoring: Scoring = Field(default_factory=Scoring)
@@ -147,6 +160,12 @@ class Job(Part):
     theory: Theory | None = Field(
         default=None, description="`true`, or a section: the constants of the theorems are measured in the run, and shown in the report."
     )
+
+    @field_validator("augment", mode="before")
+    @classmethod
+    def _in_a_word(cls, value: object) -> object:
+        """`augment: granger` is a section of which nothing else is said; nothing at all is `none`."""
+        return {"by": value} if isinstance(value, str) else {"by": "none"} if value is None or value is False else value
 
     @field_validator("theory", mode="before")
     @classmethod
