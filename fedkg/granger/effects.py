@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg.granger.learn import Learnt
 from fedkg.granger.moments import Series
+from fedkg.granger.reference import adjusted
 from fedkg.learned import CausalEdge
 
 F64 = NDArray[np.float64]
@@ -25,6 +26,7 @@ def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[C
     """
     names, each = [client.name for client in series.clients], found.strengths(series)
     strength, lag = found.strength(series), each.argmax(0) + 1
+    corrected = None if p_values is None else adjusted(p_values)
     made = [
         CausalEdge(
             driver=names[n],
@@ -32,6 +34,7 @@ def edges(series: Series, found: Learnt, p_values: F64 | None = None) -> tuple[C
             strength=float(strength[m, n]),
             lag=int(lag[m, n]),
             p_value=None if p_values is None else float(p_values[m, n]),
+            adjusted=None if corrected is None else float(corrected[m, n]),
         )
         for m in range(len(names))
         for n in range(len(names))
@@ -58,12 +61,21 @@ class Reached:
 def reach(series: Series, found: Learnt, origin: int, *, ahead: int = 50, share: float = 0.1, least: float = 0.01) -> tuple[Reached, ...]:
     """Whom a disturbance of unit size of client `origin`'s states reaches within K steps, in the order in which it comes to them.
 
-    The whole transition is taken: what each client does to itself, and the learnt causes. An effect is the spectral norm of what a unit
-    of the origin's states has become after k steps. Clients on which it stays below `least` are left out; so is the origin.
+    The whole transition is taken: what each client does to itself, and the learnt causes.
     """
-    whole, total = found.causes.copy(), len(found.causes)
+    whole = found.causes.copy()
     for client, place in zip(series.clients, series.places, strict=True):
         whole[place, place] = client.transition
+    return reach_of(series, whole, origin, ahead=ahead, share=share, least=least)
+
+
+def reach_of(series: Series, whole: F64, origin: int, *, ahead: int = 50, share: float = 0.1, least: float = 0.01) -> tuple[Reached, ...]:
+    """The same by any transition [S, L S], in which clients act on themselves too, as `fedkg.granger.reference.joint` gives one.
+
+    An effect is the spectral norm of what a unit of the origin's states has become after k steps. Clients on which it stays below `least`
+    are left out; so is the origin.
+    """
+    total = len(whole)
     column = np.zeros((series.lags * total, len(series.clients[origin].transition)))  # the last L steps, the newest first
     column[series.places[origin]] = np.eye(column.shape[1])
     sizes = np.zeros((ahead + 1, len(series.clients)))

@@ -48,14 +48,15 @@ def epoch(
             back. aligned: B^T r_c, [T, P] with B = C A. surprise: |r_c|^2, [T].
         transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed. allowed: [S], 1 where a column is learnt.
         sizes: [T, S], the squared norm of the driver's states that each column belongs to; read where steps are normalised.
-        rates: eta_1, eta_2, gamma, ridge, and epsilon of normalised steps or -1. losses: [2], to which |r_a|^2 and |e|^2 are added.
+        rates: eta_1, eta_2, gamma, ridge, epsilon of normalised steps or -1, and 1 where the server divides by all drivers together, else 0.
+        losses: [2], to which |r_a|^2 and |e|^2 are added.
 
     Returns:
         The step at which a number was no longer finite, else 0.
     """
     steps, seen = y.shape
     states, total = row.shape
-    eta1, eta2, gamma, ridge, eps = rates[0], rates[1], rates[2], rates[3], rates[4]
+    eta1, eta2, gamma, ridge, eps, together = rates[0], rates[1], rates[2], rates[3], rates[4], rates[5] > 0.0
     d, e, push, fitted = np.empty(states), np.empty(states), np.empty(states), np.empty(states)
     for t in range(lags, steps):
         before, now = y[t - 1], h[t - 1]
@@ -80,11 +81,13 @@ def epoch(
             return t
         losses[0] += client
         losses[1] += server
-        own = 1.0
+        own, whole = 1.0, 1.0
         if eps >= 0.0:
-            own = eps
+            own, whole = eps, eps
             for k in range(seen):
                 own += before[k] * before[k]
+            for j in range(total):
+                whole += allowed[j] * now[j] * now[j]
         for i in range(states):
             back = 0.0
             for j in range(states):
@@ -93,8 +96,39 @@ def epoch(
         shrink = 1.0 - 2.0 * eta1 * ridge / own
         for i in range(states):
             for j in range(total):
-                rate = 2.0 * gamma if eps < 0.0 else 2.0 * gamma / (eps + sizes[t - 1, j])
+                rate = 2.0 * gamma / (whole if together or eps < 0.0 else eps + sizes[t - 1, j])
                 row[i, j] += rate * allowed[j] * (e[i] * now[j] - ridge * row[i, j])
             for k in range(seen):
                 theta[i, k] = shrink * theta[i, k] + push[i] * before[k]
     return 0
+
+
+@kernel
+def filled_scan(y: F64, emission: F64, transition: F64, gain: F64) -> F64:
+    """The posterior states [T, P] of a filter from zero whose measurements may be unknown (NaN), which are filled in place.
+
+    What is unknown is taken to be what the filter expects, C A h^{t-1}: it corrects nothing, and no later step has a say in it.
+    """
+    steps, seen = y.shape
+    states = len(transition)
+    found = np.zeros((steps, states))
+    ahead = np.zeros(states)
+    for t in range(steps):
+        if t:
+            for i in range(states):
+                value = 0.0
+                for j in range(states):
+                    value += transition[i, j] * found[t - 1, j]
+                ahead[i] = value
+        for i in range(states):
+            found[t, i] = ahead[i]
+        for k in range(seen):
+            expected = 0.0
+            for j in range(states):
+                expected += emission[k, j] * ahead[j]
+            if np.isnan(y[t, k]):
+                y[t, k] = expected
+            miss = y[t, k] - expected
+            for i in range(states):
+                found[t, i] += gain[i, k] * miss
+    return found

@@ -28,7 +28,10 @@ class Rates:
     Attributes:
         client: eta_1, by which a client follows its own loss. server: eta_2, by which it follows the server's gradient; 0: not at all.
         causes: gamma, by which the server learns. ridge: lambda, the weight of squared parameters. normalised: epsilon, where steps are
-            divided by it and the squared norm of what they are taken along; None: they are not.
+            divided by it and the squared norm of what they are taken along, for each driver its own; None: they are not.
+        together: the server's normalised steps of one sample are divided by the norm of all drivers of a client instead. Drivers that go
+            with each other make <h_n h_p^T / (epsilon + |h_n|^2)> a matrix that may have eigenvalues below 0, along which small steps of
+            any size run away slowly; one divisor for all keeps it positive. With one driver both are the same.
     """
 
     client: float = 5e-4
@@ -36,6 +39,7 @@ class Rates:
     causes: float = 1e-4
     ridge: float = 0.0
     normalised: float | None = None
+    together: bool = False
 
     def __post_init__(self) -> None:
         if min(self.client, self.server, self.causes, self.ridge) < 0 or self.client == 0:
@@ -49,12 +53,14 @@ class Learnt:
     Attributes:
         causes: the blocks A_mn, [S, L S], lag after lag; the blocks of a client on itself, and those that the prior rules out, are 0.
         augmentations: theta of each client, [P, D]. client_loss: mean of (L_m)_a, [E, M]. server_loss: mean of L_s, [E].
+        moved: by how much of their size the last epoch changed all parameters; 0 at the point of rest.
     """
 
     causes: F64
     augmentations: tuple[F64, ...]
     client_loss: F64
     server_loss: F64
+    moved: float = 0.0
 
     def block(self, series: Series, m: int, n: int, lag: int = 1) -> F64:
         """A_mn, [P_m, P_n]: what client n does to client m so many steps later."""
@@ -78,16 +84,20 @@ def learn(
     mode: Mode = "sequential",
     epochs: int = 8,
     tolerance: float = 0.0,
+    enough: float = 0.0,
     start: Learnt | None = None,
+    products: Products | None = None,
 ) -> Learnt:
     """Who drives whom.
 
     Args:
         mode: ``sequential``: one sample a step, as published; ``batch``: gradients averaged over time, one step an epoch;
             ``closed_form``: where both come to rest, at once.
-        epochs: the most. tolerance: ends before when nothing changes by more than this (relative), or the server's loss is at
-            most this after the first epoch (from zero it is nothing at first).
+        epochs: the most. tolerance: ends before when an epoch changes the parameters by no more than this share of their size.
+        enough: or when the server's loss is at most this after the first epoch (from zero it is nothing at first, and says little of rest
+            where causes are weak).
         start: what to go on from; None: zeros, from where directions that nothing excites stay at zero (erratum E13).
+        products: of the series, where it is learnt from more than once; None: taken anew.
 
     Raises:
         FedkgError: the steps are too large, and the learning diverges: at which client, and which rate it can have.
@@ -98,44 +108,76 @@ def learn(
     total = series.states.shape[1]
     row = np.zeros((total, series.lags * total)) if start is None else start.causes.copy()
     thetas = [np.zeros(client.gain.shape) if start is None else start.augmentations[m].copy() for m, client in enumerate(series.clients)]
-    passes = _Sequential(series, chosen) if mode == "sequential" else _Batch(series, chosen)
+    passes = _Sequential(series, chosen, products or products_of(series)) if mode == "sequential" else _Batch(series, chosen)
     losses: list[F64] = []
+    moved = 0.0
     for number in range(epochs):
         before = np.concatenate([row.ravel(), *(theta.ravel() for theta in thetas)])
         losses.append(passes.step(row, thetas))
         after = np.concatenate([row.ravel(), *(theta.ravel() for theta in thetas)])
         moved = float(np.linalg.norm(after - before)) / max(float(np.linalg.norm(after)), 1e-300)
-        if moved <= tolerance or (number and losses[-1][:, 1].sum() <= tolerance):
+        if moved <= tolerance or (number and losses[-1][:, 1].sum() <= enough):
             break
     found = np.array(losses)
-    return Learnt(causes=row, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1))
+    return Learnt(causes=row, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1), moved=moved)
+
+
+def course_of(found: Learnt, mode: Mode, tolerance: float) -> str:
+    """Whether the learning came to rest, in a sentence that can be believed: steps that are small are called small, not zero."""
+    epochs = len(found.server_loss)
+    if mode == "closed_form":
+        return "the learning is at its point of rest"
+    if found.moved <= tolerance:
+        return f"the learning settled: epoch {epochs} changed the parameters by {found.moved:.2g} of their size"
+    return (
+        f"the learning has not settled: epoch {epochs} still changed the parameters by {found.moved:.2g} of their size "
+        f"(`learning.tolerance` {tolerance:g}); more `epochs`, or `mode: closed_form`"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Products:
+    """What steps of one sample read of the data and no step changes.
+
+    Attributes:
+        aligned: B^T r_c of each client, [T, P]. surprise: |r_c|^2, [T]. square: B^T B, [P, P]. regressors: [T, L S].
+        sizes: [T, L S], the squared norm of the driver's states that each column of `regressors` belongs to.
+    """
+
+    aligned: tuple[F64, ...]
+    surprise: tuple[F64, ...]
+    square: tuple[F64, ...]
+    regressors: F64
+    sizes: F64
+
+
+def products_of(series: Series) -> Products:
+    """The products of a series, once for all epochs."""
+    lifts = [client.emission @ client.transition for client in series.clients]
+    found = [surprises(series, m) for m in range(len(series.clients))]
+    norms = [np.repeat((series.states[:, place] ** 2).sum(1, keepdims=True), place.stop - place.start, 1) for place in series.places]
+    return Products(
+        aligned=tuple(np.ascontiguousarray(one @ lift) for one, lift in zip(found, lifts, strict=True)),
+        surprise=tuple(np.ascontiguousarray((one**2).sum(1)) for one in found),
+        square=tuple(np.ascontiguousarray(lift.T @ lift) for lift in lifts),
+        regressors=np.ascontiguousarray(series.regressors),
+        sizes=np.ascontiguousarray(replace(series, states=np.concatenate(norms, 1)).regressors),
+    )
 
 
 class _Sequential:
     """Epochs of one sample a step. Clients do not read each other's parameters, so that each goes through all steps by itself."""
 
-    def __init__(self, series: Series, rates: Rates) -> None:
-        self.series, self.rates = series, rates
-        lifts = [client.emission @ client.transition for client in series.clients]
-        found = [surprises(series, m) for m in range(len(series.clients))]
-        self.aligned = [np.ascontiguousarray(one @ lift) for one, lift in zip(found, lifts, strict=True)]
-        self.surprise = [np.ascontiguousarray((one**2).sum(1)) for one in found]
-        self.square = [np.ascontiguousarray(lift.T @ lift) for lift in lifts]
-        self.regressors = np.ascontiguousarray(series.regressors)
-        self.sizes = np.zeros((1, 1))
-        if rates.normalised is not None:
-            norms = [
-                np.repeat((series.states[:, place] ** 2).sum(1, keepdims=True), place.stop - place.start, 1) for place in series.places
-            ]
-            self.sizes = np.ascontiguousarray(replace(series, states=np.concatenate(norms, 1)).regressors)
+    def __init__(self, series: Series, rates: Rates, products: Products) -> None:
+        self.series, self.rates, self.products = series, rates, products
 
     def step(self, row: F64, thetas: Sequence[F64]) -> F64:
         """One epoch, in place; the losses [M, 2] of clients and server, means over the steps. Raises FedkgError."""
         from fedkg.granger.kernels import epoch
 
-        series, rates = self.series, self.rates
+        series, rates, known = self.series, self.rates, self.products
         eps = -1.0 if rates.normalised is None else rates.normalised
-        steps = np.array([rates.client, rates.server, rates.causes, rates.ridge, eps])
+        steps = np.array([rates.client, rates.server, rates.causes, rates.ridge, eps, float(rates.together)])
         losses, broken = np.zeros((len(series.clients), 2)), np.zeros(len(series.clients), dtype=np.int64)
 
         def work(start: int, stop: int) -> None:
@@ -143,16 +185,16 @@ class _Sequential:
                 client, place = series.clients[m], series.places[m]
                 broken[m] = epoch(
                     client.measurements,
-                    self.regressors,
+                    known.regressors,
                     series.lags,
-                    self.aligned[m],
-                    self.surprise[m],
+                    known.aligned[m],
+                    known.surprise[m],
                     client.transition,
-                    self.square[m],
+                    known.square[m],
                     thetas[m],
                     row[place],
                     series.drivers(m).astype(np.float64),
-                    self.sizes,
+                    known.sizes,
                     steps,
                     losses[m],
                 )
@@ -164,15 +206,28 @@ class _Sequential:
 
 
 class _Batch:
-    """Epochs of one step on averages."""
+    """Epochs of one step on averages. Normalised, a client's steps are divided by its mean |y|^2, the server's by the driver's |h|^2."""
 
     def __init__(self, series: Series, rates: Rates) -> None:
         self.series, self.rates = series, rates
         self.known = [moments(series, m) for m in range(len(series.clients))]
         self.losses: list[tuple[float, float]] = []
         self.sums: list[list[float]] = []  # Phi of each client at the start, and at last
-        if rates.normalised is not None:
-            raise UsageError("steps on averages are not normalised", help="mode: sequential, or rates without `normalised`")
+        self.sizes: list[tuple[float, F64]] = [self._sizes(m) for m in range(len(series.clients))]
+
+    def _sizes(self, m: int) -> tuple[float, F64]:
+        """What the steps of client m and, [O], of the server for it are divided by."""
+        known, eps = self.known[m], self.rates.normalised
+        if eps is None:
+            return 1.0, np.ones(len(known.driving))
+        norms = np.zeros(self.series.lags * self.series.states.shape[1])
+        norms[self.series.drivers(m)] = np.diag(known.driving)
+        total = self.series.states.shape[1]
+        for lag in range(self.series.lags):
+            for place in self.series.places:
+                own = slice(lag * total + place.start, lag * total + place.stop)
+                norms[own] = norms[own].sum()
+        return eps + float(np.trace(known.measured)), eps + norms[self.series.drivers(m)]
 
     def step(self, row: F64, thetas: Sequence[F64]) -> F64:
         """One step, in place; the losses [M, 2] before it. Raises FedkgError."""
@@ -184,8 +239,9 @@ class _Batch:
             miss = ahead @ known.joint - own @ known.driving  # <e h^T>
             client = known.surprise - known.square @ theta @ known.measured  # <B^T r_a y^T>
             server = known.transition.T @ (ahead @ known.measured - own @ known.joint.T)
-            row[place, drivers] = own + 2 * rates.causes * (miss - rates.ridge * own)
-            theta += 2 * rates.client * (client - rates.ridge * theta) - 2 * rates.server * server
+            size, sizes = self.sizes[m]
+            row[place, drivers] = own + 2 * rates.causes * (miss - rates.ridge * own) / sizes
+            theta += (2 * rates.client * (client - rates.ridge * theta) - 2 * rates.server * server) / size
         self.losses = self._losses(row, thetas)
         return np.array(before)
 

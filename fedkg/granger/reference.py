@@ -72,12 +72,51 @@ def best_lags(series: Series, most: int) -> NDArray[np.int64]:
     return chosen
 
 
+def own_and_others(series: Series, m: int, without: int | None = None) -> NDArray[np.bool_]:
+    """Which regressors are client m's own states or those of clients that may drive it, one client left out: [L S]."""
+    kept = series.drivers(m)
+    for client, wanted in ((m, True), (without, False)):
+        if client is not None:
+            own = np.zeros(series.states.shape[1], dtype=np.bool_)
+            own[series.places[client]] = True
+            kept = np.where(np.tile(own, series.lags), wanted, kept)
+    return kept
+
+
+def joint(series: Series) -> F64:
+    """Least squares of h_m^t on the states of all at t - 1 .. t - L, the client's own among them: blocks A_mn and A_mm, [S, L S].
+
+    The server has all states, so that it can fit what a client does to itself together with what others do to it. A client that fits A_mm
+    by itself cannot: it takes a slow driver for its own slowness. What the prior rules out stays 0.
+    """
+    total = series.states.shape[1]
+    found = np.zeros((total, series.lags * total))
+    before = series.regressors[series.lags - 1 : -1]
+    for m, place in enumerate(series.places):
+        used = own_and_others(series, m)
+        found[place, used] = np.linalg.lstsq(before[:, used], series.states[series.lags :, place], rcond=None)[0].T
+    return found
+
+
+def strengths_of(series: Series, blocks: F64) -> F64:
+    """The norm of every block over all lags together, [M, M], of estimates [S, L S]; what a client does to itself counts as 0."""
+    clients, total = range(len(series.clients)), series.states.shape[1]
+    found = np.zeros((len(series.clients),) * 2)
+    for m in clients:
+        for n in clients:
+            if m != n:
+                each = [blocks[series.places[m], lag * total : (lag + 1) * total][:, series.places[n]] for lag in range(series.lags)]
+                found[m, n] = np.linalg.norm(np.concatenate(each))
+    return found
+
+
 def p_values(series: Series, *, shifts: int = 99, seed: int = 0) -> F64:
     """How often chance alone makes an edge as strong, [M, M]; row m, column n: n drives m. NaN where nothing is to be tested.
 
     Under no causation the driver's states may as well be those of another time: they are shifted in a circle by at least a tenth of the
-    series, which keeps their own course, and the edge is estimated again by `innovation_label` (a permutation test after Phipson and Smyth
-    2010: (1 + those as strong) / (R + 1)). The strength is the reduction of the residual by the driver, given all other drivers.
+    series, which keeps their own course, and the edge is estimated again (a permutation test after Phipson and Smyth 2010:
+    (1 + those as strong) / (R + 1)). The strength is the reduction of the residual by the driver, given all other drivers and the client's
+    own past (Granger 1969), so that it is the same whatever dynamics the client thinks it has.
 
     Raises:
         UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %.
@@ -88,27 +127,51 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0) -> F64:
     steps, clients = len(series.states), len(series.clients)
     least = max(1, steps // 10)
     found = np.full((clients, clients), np.nan)
+    before = series.regressors[series.lags - 1 : -1]
     for m in range(clients):
-        before, label = series.regressors[series.lags - 1 : -1], labels(series, m)
+        now = series.states[series.lags :, series.places[m]]
         for n, there in enumerate(series.places):
             if m == n or not series.allowed[m, n]:
                 continue
-            own = np.zeros(series.states.shape[1], dtype=np.bool_)
-            own[there] = True
-            driver = np.tile(own, series.lags)
-            rest = before[:, series.drivers(m) & ~driver]
-            basis = np.linalg.qr(rest)[0] if rest.shape[1] else np.zeros((len(before), 0))
-            left = label - basis @ (basis.T @ label)
-            seen = _explained(before[:, driver], basis, left)
+            basis = np.linalg.qr(before[:, own_and_others(series, m, without=n)])[0]
+            left = now - basis @ (basis.T @ now)
             places = stream.integers(least, steps - least, size=shifts)
-            shifted = (replace(series, states=np.roll(series.states, int(by), axis=0)).regressors[series.lags - 1 : -1] for by in places)
-            chance = [_explained(other[:, driver], basis, left) for other in shifted]
+            seen, *chance = [_explained(_late(series, there, int(by)), basis, left) for by in (0, *places)]
             found[m, n] = (1 + sum(one >= seen for one in chance)) / (shifts + 1)
     return found
 
 
+def _late(series: Series, place: slice, by: int) -> F64:
+    """The regressors of one client's states, shifted in a circle by so many steps: [T - L, L P]."""
+    shifted, lags = np.roll(series.states[:, place], by, axis=0), series.lags
+    return np.concatenate([shifted[lags - 1 - lag : len(shifted) - 1 - lag] for lag in range(lags)], axis=1)
+
+
 def _explained(driver: F64, basis: F64, left: F64) -> float:
-    """How much of the squared residual `left` a driver's states explain beyond `basis`."""
-    own = driver - basis @ (basis.T @ driver)
-    new = np.linalg.qr(own)[0]
-    return float(((new.T @ left) ** 2).sum())
+    """How much of the squared residual `left` a driver's states explain beyond an orthonormal `basis`, to which `left` is orthogonal."""
+    known = basis.T @ driver
+    reached = driver.T @ left
+    inverse = np.linalg.pinv(driver.T @ driver - known.T @ known, rcond=1e-10, hermitian=True)
+    return float((reached * (inverse @ reached)).sum())
+
+
+def adjusted(p_values: F64) -> F64:
+    """p-values corrected for their number, of the same shape: the least share of false discoveries at which each would be told.
+
+    Of N tests the k-th smallest becomes p N / k, made to rise with k (Benjamini and Hochberg 1995): told at 0.05, one edge in twenty of
+    those told is expected to be none, however many pairs there are. It holds for independent tests and such that go up together
+    (Benjamini and Yekutieli 2001). NaN, where nothing was tested, stays so and does not count.
+
+    Example:
+        >>> adjusted(np.array([0.01, 0.02, 0.04, np.nan])).tolist()
+        [0.03, 0.03, 0.04, nan]
+    """
+    found = p_values.copy()
+    tested = np.isfinite(p_values)
+    own = p_values[tested]
+    order = np.argsort(own)[::-1]
+    ranks = np.arange(len(own), 0, -1)
+    risen = np.empty_like(own)
+    risen[order] = np.minimum(1.0, np.minimum.accumulate(own[order] * len(own) / ranks))
+    found[tested] = risen
+    return found

@@ -75,7 +75,7 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
     """
     values = _standard(measured.values)
     left, sizes, right = np.linalg.svd(values, full_matrices=False)
-    rank = int((sizes > 1e-9 * sizes[0]).sum()) if len(sizes) else 0
+    rank = _rank(sizes)
     if rank == 0:
         raise UsageError(f"{measured.name}: its measurements never change", help="leave the client out, or choose other steps")
     if states > rank:
@@ -83,8 +83,10 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
             f"{measured.name}: its measurements have {rank} directions", expected=f"at most {rank} states", received=str(states)
         )
     deviation = np.sqrt(len(values))
-    found = left[:, :states] * deviation  # states of unit variance: y = U S V^T, h = sqrt(T) U_P, C = V_P S_P / sqrt(T)
-    emission = np.ascontiguousarray((right[:states] * (sizes[:states, None] / deviation)).T)
+    largest = right[np.arange(states), np.abs(right[:states]).argmax(1)]
+    signs = np.where(largest < 0, -1.0, 1.0)  # a direction has two: the one in which its largest measurement counts upwards
+    found = left[:, :states] * (signs * deviation)  # states of unit variance: y = U S V^T, h = sqrt(T) U_P, C = V_P S_P / sqrt(T)
+    emission = np.ascontiguousarray((right[:states] * (signs * sizes[:states] / deviation)[:, None]).T)
     before, now = found[:-1], found[1:]
     transition = np.linalg.lstsq(before, now, rcond=None)[0].T
     radius = float(np.abs(np.linalg.eigvals(transition)).max())
@@ -95,6 +97,16 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
     noise = np.diag(np.maximum(unseen.var(axis=0), 1e-6))
     gain = steady_gain(transition, emission, spread + 1e-9 * np.eye(states), noise)
     return Client(name=measured.name, transition=transition, emission=emission, gain=gain, measurements=np.ascontiguousarray(values))
+
+
+def directions(values: F64) -> int:
+    """How many directions standardised measurements [T, D] have: the most states that a client of them can have."""
+    return _rank(np.asarray(np.linalg.svd(_standard(values), compute_uv=False), dtype=np.float64))
+
+
+def _rank(sizes: F64) -> int:
+    """How many singular values, the largest first, are above rounding."""
+    return int((sizes > 1e-9 * sizes[0]).sum()) if len(sizes) and sizes[0] > 0 else 0
 
 
 def _standard(values: F64) -> F64:

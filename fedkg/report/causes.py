@@ -13,6 +13,8 @@ from fedkg.errors import MissingExtra
 HERE = Path(__file__).parent
 SIZE, RADIUS, NODE = 520, 200, 26
 """Of the drawing in pixels: its sides, the circle that the clients stand on, and half the height of a client."""
+CROWDED = 8
+"""Clients beyond which edges that are not significant are left out of the drawing."""
 WIDTH, HEIGHT = 520, 180
 """Of the chart of the losses."""
 
@@ -52,11 +54,11 @@ def drawing(clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: f
         )
         for place, name in enumerate(clients)
     }
-    most = max((edge["strength"] for edge in edges), default=1.0) or 1.0
+    most = max((edge["reference"] for edge in edges), default=1.0) or 1.0
     arrows = []
     for edge in edges:
-        sure = edge["p_value"] is not None and edge["p_value"] <= level
-        if not sure and edge["strength"] < 0.05 * most:
+        sure = edge["adjusted"] is not None and edge["adjusted"] <= level
+        if not sure and len(clients) > CROWDED:
             continue
         (x0, y0), (x1, y1) = spots[edge["driver"]], spots[edge["driven"]]
         distance = math.hypot(x1 - x0, y1 - y0)
@@ -64,12 +66,12 @@ def drawing(clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: f
         bend = 22  # to the left of the way, so that two arrows between two clients part
         middle = ((x0 + x1) / 2 - bend * uy, (y0 + y1) / 2 + bend * ux)
         start, end = (x0 + (NODE + 8) * ux, y0 + (NODE + 8) * uy), (x1 - (NODE + 12) * ux, y1 - (NODE + 12) * uy)
-        title = f"{edge['driver']} drives {edge['driven']}: strength {edge['strength']:.3g}, lag {edge['lag']}"
-        title += "" if edge["p_value"] is None else f", p = {edge['p_value']:.3g}"
+        title = f"{edge['driver']} drives {edge['driven']}: reference {edge['reference']:.3g}, lag {edge['lag']}"
+        title += "" if edge["adjusted"] is None else f", p = {edge['adjusted']:.3g} corrected"
         arrows.append(
             {
                 "path": f"M{start[0]:.1f},{start[1]:.1f} Q{middle[0]:.1f},{middle[1]:.1f} {end[0]:.1f},{end[1]:.1f}",
-                "width": f"{1 + 5 * edge['strength'] / most:.1f}",
+                "width": f"{1 + 5 * edge['reference'] / most:.1f}",
                 "sure": sure,
                 "title": title,
                 "driver": edge["driver"],

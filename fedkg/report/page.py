@@ -14,6 +14,7 @@ from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.report import charts
 from fedkg.report.comparison import Scenario, scenarios
 from fedkg.report.differences import difference_table
+from fedkg.report.drives import drive_table
 from fedkg.report.held_to import property_table, set_table
 from fedkg.report.instruments import property_lines, theory_tables
 from fedkg.report.outcome import outcome
@@ -148,6 +149,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "privacy": privacy_table(records.privacy),
         "forecasts": property_table(records),
         "sets": set_table(records),
+        "drives": drive_table(records),
         "split": _splits(records, figures),
         "checks": data_checks(records),
         "split_note": records.split_note,
@@ -172,6 +174,7 @@ def _present(context: Context) -> list[tuple[str, str]]:
         ("rules", "Violated rules", context["rules"]),
         ("theory", "Theory", context["theory"]),
         ("held-to", "Properties and sets", context["forecasts"] or context["sets"]),
+        ("drives", "Who drives whom", context["drives"]),
         ("privacy", "Privacy", context["privacy"]),
         ("data", "Data", context["split"] or context["checks"]),
         ("settings", "Settings", True),

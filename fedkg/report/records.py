@@ -186,6 +186,17 @@ class SetRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CauseRow:
+    """One line of `causes.csv`: how strongly a site was found to drive another, where models read states of such a learning."""
+
+    arm: str
+    driver: str
+    driven: str
+    strength: float = math.nan
+    lag: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
     """One line of `checks.csv`: a rule over the data alone."""
 
@@ -223,6 +234,7 @@ class RunRecords:
     rules: tuple[RuleRow, ...] = ()
     forecasts: tuple[ForecastRow, ...] = ()
     sets: tuple[SetRow, ...] = ()
+    causes: tuple[CauseRow, ...] = ()
     checks: tuple[CheckRow, ...] = ()
     privacy: tuple[Mapping[str, str], ...] = ()
     splits: tuple[tuple[str, dict[str, dict[str, float]]], ...] = ()
@@ -256,6 +268,7 @@ def read_run(folder: Path) -> RunRecords:
         rules=tuple(_row(RuleRow, line) for line in files.rows("rules.csv")),
         forecasts=tuple(_row(ForecastRow, line) for line in files.rows("forecasts.csv")),
         sets=tuple(_row(SetRow, line) for line in files.rows("sets.csv")),
+        causes=tuple(_row(CauseRow, line) for line in files.rows("causes.csv")),
         privacy=tuple(files.rows("privacy.csv")),
         checks=tuple(_row(CheckRow, line) for line in files.rows("checks.csv")),
         results=tuple(result_of(row) for row in results.get("rows", ())),
@@ -339,7 +352,7 @@ def _split_note(document: Json) -> str:
     return " ".join(f"{part.rstrip('.')}." for part in (*parts, "Shown is the split of the first seed" if several else "") if part)
 
 
-Row = TypeVar("Row", RoundRow, ClientRow, SiteRow, RuleRow, ForecastRow, SetRow, CheckRow)
+Row = TypeVar("Row", RoundRow, ClientRow, SiteRow, RuleRow, ForecastRow, SetRow, CauseRow, CheckRow)
 
 
 def _row(kind: type[Row], line: Mapping[str, str]) -> Row:

@@ -1,20 +1,26 @@
-"""The measurements of a learning of causes: columns of one table, or those of a generated plant.
+"""The measurements of a learning of causes: columns of one table, of a data set by name, or those of a generated plant.
 
 Letters: T steps, D measurements of a client.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.data.sets.reach import reach_of_rows, reach_of_times
 from fedkg.errors import JobError, TableError
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.states import Measured
 from fedkg.granger.system import System, places_of, recorded
+from fedkg.jobs.causes.course import without_season, without_trend
 from fedkg.jobs.causes.file import CausesJob, PlantData
+from fedkg.jobs.causes.sets import groups_of, longest, sheet_of
+from fedkg.learned import Window
+from fedkg.nearest import did_you_mean
 from fedkg.tables import Table, read_table
 
 F64 = NDArray[np.float64]
@@ -31,12 +37,14 @@ class Sources:
     Attributes:
         models: of a generated plant: the clients as they know themselves. truth: bool [M, M] of it: who really drives whom (columns drive
             rows).
+        reach: from when to when the steps that are learnt from reach, as the data says itself: moments where a column has them, else rows.
     """
 
     clients: tuple[Measured, ...]
     notes: tuple[str, ...] = ()
     models: tuple[Client, ...] = ()
     truth: NDArray[np.bool_] | None = None
+    reach: Window | None = None
 
 
 def read_sources(job: CausesJob) -> Sources:
@@ -46,56 +54,104 @@ def read_sources(job: CausesJob) -> Sources:
         TableError: a file or column that cannot be read. JobError: more unknown values in a row than the job allows, or a column of two
             clients.
     """
+    if job.data.set is not None:
+        return _of_set(job)
     if job.data.path is None:
         return generated(job.data.plant)
     table = read_table(job.data.path)
     if table.rows < LEAST:
         raise TableError(f"{table.name} is too short", expected=f"a row for each step, {LEAST} or more", received=f"rows: {table.rows}")
+    _check_owners(job.clients)
+    read: dict[str, F64] = {}
+    for client, column in ((client, column) for client, columns in job.clients.items() for column in columns):
+        if column not in table:
+            raise table.missing(column, needed=f"client {client} measures")
+        read[column] = table.numbers(column).copy()
+        if not np.isfinite(read[column]).any():
+            raise TableError(f"{table.name}: column `{column}` has no number")
+        _refuse_gaps(table, column, read[column], job.data.gaps)
+    return replace(_clients(job, job.clients, read), reach=reach_of_rows(table, known_steps(job, table.rows), list(read)))
+
+
+def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
     owner: dict[str, str] = {}
-    for client, columns in job.clients.items():
+    for client, columns in clients.items():
+        if not columns:
+            raise JobError(f"clients.{client}: no columns", expected="at least one")
         for column in columns:
             if column in owner:
                 raise JobError(
                     f"clients.{client}: column `{column}` is that of {owner[column]} already", help="a column belongs to one client"
                 )
             owner[column] = client
-    filled = 0
-    clients = []
-    for client, columns in job.clients.items():
-        values = []
-        for column in columns:
-            own, count = _known(table, client, column, job.data.gaps)
-            filled += count
-            values.append(own)
-        if not values:
-            raise JobError(f"clients.{client}: no columns", expected="at least one")
-        clients.append(Measured(name=client, columns=columns, values=np.stack(values, axis=1)))
-    notes = (f"{filled:,} unknown values were interpolated",) if filled else ()
-    return Sources(clients=tuple(clients), notes=notes)
 
 
-def _known(table: Table, client: str, column: str, longest: int) -> tuple[F64, int]:
-    """A column without gaps, and how many values were interpolated."""
-    if column not in table:
-        raise table.missing(column, needed=f"client {client} measures")
-    values = table.numbers(column).copy()
-    unknown = ~np.isfinite(values)
-    if not unknown.any():
-        return values, 0
-    if unknown.all():
-        raise TableError(f"{table.name}: column `{column}` has no number")
+def _refuse_gaps(table: Table, column: str, values: F64, most: int) -> None:
     run = 0
-    for row, here in enumerate(unknown.tolist()):
+    for row, here in enumerate((~np.isfinite(values)).tolist()):
         run = run + 1 if here else 0
-        if run > longest:
+        if run > most:
             raise JobError(
-                f"{table.where(row)}: column `{column}` is unknown for more than {longest} steps",
+                f"{table.where(row)}: column `{column}` is unknown for more than {most} steps",
                 expected="gaps of so many steps at most",
                 help="data.gaps: another number, or leave the column out",
             )
-    steps = np.arange(len(values))
-    values[unknown] = np.interp(steps[unknown], steps[~unknown], values[~unknown])
-    return values, int(unknown.sum())
+
+
+def _of_set(job: CausesJob) -> Sources:
+    """The longest stretch of a data set in which no gap is longer than the job allows."""
+    assert job.data.set is not None
+    sheet = sheet_of(job.data)
+    clients = job.clients or groups_of(job.data.set, sheet)
+    _check_owners(clients)
+    for client, column in ((client, column) for client, columns in clients.items() for column in columns):
+        if column not in sheet.columns:
+            near = did_you_mean(column, sheet.columns, f"it has {', '.join(list(sheet.columns)[:8])}")
+            raise JobError(f"clients.{client}: {job.data.set} has no column `{column}`", help=near)
+    used = [column for columns in clients.values() for column in columns]
+    unknown = ~np.isfinite(np.stack([sheet.columns[column] for column in used], axis=1))
+    kept = longest(unknown, job.data.gaps)
+    if kept.stop - kept.start < LEAST:
+        raise JobError(
+            f"{sheet.name}: no stretch of {LEAST} steps has gaps of {job.data.gaps} steps at most in all columns",
+            help="data.gaps: another number, or leave clients out",
+        )
+    notes = list(sheet.notes)
+    if kept.stop - kept.start < len(unknown):
+        notes.append(f"steps {kept.start + 1:,} to {kept.stop:,} of {len(unknown):,}: the longest stretch without longer gaps")
+    starts = [start - kept.start for start in sheet.starts if kept.start < start < kept.stop]
+    made = _clients(job, clients, {column: sheet.columns[column][kept].copy() for column in used}, starts=(0, *starts))
+    learnt = sheet.time[kept][: known_steps(job, kept.stop - kept.start)]
+    return replace(made, notes=(*notes, *made.notes), reach=reach_of_times(learnt, sheet.source))
+
+
+def _clients(job: CausesJob, clients: Mapping[str, tuple[str, ...]], read: Mapping[str, F64], starts: Sequence[int] = (0,)) -> Sources:
+    """The clients with gaps filled, and what all have in common taken away, where the job asks for it."""
+    filled, made, notes = 0, [], []
+    for client, columns in clients.items():
+        values = np.stack([read[column] for column in columns], axis=1)
+        for column in values.T:
+            unknown = ~np.isfinite(column)
+            steps = np.arange(len(column))
+            column[unknown] = np.interp(steps[unknown], steps[~unknown], column[~unknown])
+            filled += int(unknown.sum())
+        if job.data.season is not None:
+            values = without_season(values, job.data.season, known_steps(job, len(values)))
+        if job.data.trend is not None:
+            values = without_trend(values, job.data.trend, starts)
+        made.append(Measured(name=client, columns=columns, values=values))
+    if filled:
+        notes.append(f"{filled:,} unknown values were interpolated")
+    if job.data.season is not None:
+        notes.append(f"the mean course over {job.data.season} steps was taken away from every column")
+    if job.data.trend is not None:
+        notes.append(f"the mean of the {job.data.trend} steps before each was taken away from every column")
+    return Sources(clients=tuple(made), notes=tuple(notes))
+
+
+def known_steps(job: CausesJob, steps: int) -> int:
+    """How many steps are learnt from."""
+    return steps if job.data.train == 1 else int(steps * job.data.train)
 
 
 def generated(plant: PlantData) -> Sources:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from fedkg.errors import JobError
+from fedkg.jobs.file.addresses import is_address
+from fedkg.jobs.file.learning import Learning
 from fedkg.jobs.file.overrides import apply_overrides
 from fedkg.jobs.file.part import Count, Fraction, Name, Part, Positive, Share, SiteName
 from fedkg.jobs.file.reading import lines_of, parse_yaml, read_text, sentence_of
 from fedkg.nearest import nearest
+
+Period = Annotated[int, Field(ge=2)]
 
 
 class PlantData(Part):
@@ -33,33 +37,24 @@ class CausesData(Part):
     """Where the measurements come from.
 
     Attributes:
-        path: one table, a row for each step, in order. plant: without a path, a plant is generated.
+        path: one table, a row for each step, in order; or where the files of `set` are. plant: without a path, a plant is generated.
+        set: a data set by name, generated in its form without a path (seed: `plant.seed`). size: how much of it; see `fedkg.data.sets`.
+        runs: the runs of the set that are learnt from, one after the other; none: those that it does not set aside for the test.
+        season: a course of so many steps that all repeat, whose mean is taken away. trend: the mean of so many steps before each is taken
+            away, and with it a drift that all have in common.
         gaps: how many unknown values in a row are interpolated; more of them are an error.
         train: the share of the steps that is learnt from; the rest is judged by the losses.
     """
 
     path: str | None = None
+    set: str | None = None
+    size: Count | None = None
+    runs: tuple[str, ...] = ()
+    season: Period | None = None
+    trend: Count | None = None
     plant: PlantData = PlantData()
     gaps: int = Field(default=3, ge=0)
     train: Fraction | Literal[1] = 0.8
-
-
-class Learning(Part):
-    """How is learnt: see `fedkg.granger.learn`.
-
-    Attributes:
-        client, server, causes: eta_1, eta_2, gamma. normalised: divide steps by squared norms, so that rates need not fit the data's scale.
-        lags: a number, or ``choose``: as many, up to five, as the Bayesian information criterion of some client wants.
-    """
-
-    mode: Literal["sequential", "batch", "closed_form"] = "sequential"
-    epochs: Count = 8
-    client: Positive = 0.01
-    server: float = Field(default=0.001, ge=0)
-    causes: Positive = 0.01
-    ridge: float = Field(default=0.0, ge=0)
-    normalised: bool = True
-    lags: Count | Literal["choose"] = 1
 
 
 class CausesJob(Part):
@@ -69,7 +64,8 @@ class CausesJob(Part):
         rules: rule files and graphs whose `cause` statements say who may drive whom; without them anybody may.
         clients: the columns of each client; of a generated plant they are given by it.
         states: P of each client. correlation: measurements that go less with every other client's are left out; 0: none are.
-        shifts: of the test of significance. level: p-value below which an edge is told as found.
+        shifts: of the test of significance. level: an edge is told as found where its p-value, corrected for the number of pairs, is at
+            most this. centralised: whether a VAR on the measurements of all at one place is tested beside it.
     """
 
     kind: Literal["causes"]
@@ -81,8 +77,9 @@ class CausesJob(Part):
     states: Count = 2
     correlation: Share = 0.3
     learning: Learning = Learning()
-    shifts: int = Field(default=99, ge=19)
+    shifts: int = Field(default=399, ge=19)
     level: Fraction = 0.05
+    centralised: bool = False
     seed: int = 0
 
 
@@ -115,22 +112,34 @@ def read_causes(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
     except ValidationError as error:
         lines = lines_of(text)
         raise JobError("\n  ".join([f"{path}: the job cannot be run", *(_said(one, lines) for one in error.errors())])) from error
-    if job.data.path is not None and not job.clients:
-        raise JobError(
-            f"{path}: `clients` is missing", expected="the columns of each client", help="clients: {boiler: [P1, T1], turbine: [P7]}"
-        )
-    if job.data.path is not None and len(job.clients) < 2:
-        raise JobError(f"{path}: `clients` names {', '.join(job.clients)} alone", expected="two or more: causes are between clients")
-    if job.data.path is None and job.clients:
-        raise JobError(
-            f"{path}: the clients of a generated plant are its own", help="leave out `clients`, or name a table: data: {path: ...}"
-        )
+    _check_clients(job, path)
 
     def fixed(text: str) -> str:
-        return str((base / Path(text).expanduser()).resolve())
+        return text if is_address(text) else str((base / Path(text).expanduser()).resolve())
 
     data = job.data if job.data.path is None else job.data.model_copy(update={"path": fixed(job.data.path)})
     return job.model_copy(update={"rules": tuple(fixed(rule) for rule in job.rules), "data": data})
+
+
+def _check_clients(job: CausesJob, path: Path) -> None:
+    """Raises JobError where it cannot be said whose columns are whose, or fields of `data` do not go together."""
+    data = job.data
+    if data.set is None and (data.runs or data.size is not None):
+        raise JobError(f"{path}: `data.runs` and `data.size` are of a data set", help="name one: data: {set: cmapss}")
+    if data.set is not None:
+        if len(job.clients) == 1:
+            raise JobError(f"{path}: `clients` names {', '.join(job.clients)} alone", expected="two or more: causes are between clients")
+        return
+    if data.path is not None and not job.clients:
+        raise JobError(
+            f"{path}: `clients` is missing", expected="the columns of each client", help="clients: {boiler: [P1, T1], turbine: [P7]}"
+        )
+    if data.path is not None and len(job.clients) < 2:
+        raise JobError(f"{path}: `clients` names {', '.join(job.clients)} alone", expected="two or more: causes are between clients")
+    if data.path is None and job.clients:
+        raise JobError(
+            f"{path}: the clients of a generated plant are its own", help="leave out `clients`, or name a table: data: {path: ...}"
+        )
 
 
 def _said(error: Any, lines: Mapping[tuple[str, ...], int]) -> str:

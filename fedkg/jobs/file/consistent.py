@@ -23,6 +23,7 @@ def unfit(job: Job, algorithm: Algorithm) -> tuple[Contradiction, ...]:
             *_paces(job, algorithm),
             *_rules(job, algorithm),
             *_properties(job, algorithm),
+            *_augmented(job),
             *uncovered(job, algorithm),
         )
     )
@@ -100,3 +101,18 @@ def _properties(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         yield "FedSTL's properties are those of forecasts, and nothing is forecast", "`data.window: {history: ..., horizon: ...}`"
     if algorithm.sets is not None and algorithm.exchange == "data":
         yield "all data is in one place, so there is one client: nobody's own set", "leave out `sets`, or exchange models"
+
+
+def _augmented(job: Job) -> Iterator[tuple[str, str]]:
+    """What states of a learning of causes need: series, each of one site, on a common clock."""
+    if job.augment.by == "none":
+        return
+    if job.data.window is None:
+        yield "`augment` reads states of series, and `data` cuts no windows", "`data.window: {history: ..., horizon: ...}`"
+    if not job.data.own_sites:
+        yield (
+            "`augment` follows the series of each site, and the windows are dealt out to sites that have none",
+            "`data.split: sites`, or `column` with a column that names the site",
+        )
+    if job.data.set == "cmapss":
+        yield "`augment` learns who drives whom step by step, and every engine counts cycles of its own", "leave out `augment`"

@@ -60,7 +60,8 @@ class Graph(Part):
 
     files: tuple[str, ...] = Field(
         default=(),
-        description="RDF files; empty: those among `rules`, or, where there are none, a graph of the columns' names and the rules.",
+        description="RDF files, stores, addresses of endpoints; empty: those among `rules`, or, where there are none, a graph of the "
+        "columns' names and the rules.",
     )
     convolutions: Count = Field(default=3, description="Graph convolutions.")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import UsageError
+from fedkg.jobs.file.addresses import is_address
 
 WHOLE_KEYS = ("compare", "corrupt.compare")
 """Fields whose own keys are dotted: what follows them is one key."""
@@ -76,11 +77,11 @@ def _put(document: dict[str, Any], keys: Sequence[str], value: Any, text: str) -
 
 
 def _found(field: str, value: Any, text: str, base: Path) -> Any:
-    """A path given on the command line, absolute; anything else as it is."""
+    """A path given on the command line, absolute; anything else, the address of an endpoint too, as it is."""
     is_path = field in PATHS or (field.startswith("sites.") and field.endswith(".table"))
     if isinstance(value, list) and is_path:
         return [_found(field, entry, text, base) for entry in value]
-    if not is_path or not isinstance(value, str):
+    if not is_path or not isinstance(value, str) or is_address(value):
         return value
     path = Path(value).expanduser()
     tried = list(dict.fromkeys(str((folder / path).resolve()) for folder in (Path.cwd(), base)))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedkg.errors import JobError, MissingExtra, UsageError
+from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.overrides import apply_overrides, field_of
 from fedkg.jobs.file.schema import Job
 from fedkg.nearest import nearest
@@ -78,7 +79,7 @@ def absolute(job: Job, base: Path) -> Job:
     """The job with every path absolute, so that a run can be resumed from anywhere."""
 
     def fixed(text: str | None) -> str | None:
-        return None if text is None else str((base / Path(text).expanduser()).resolve())
+        return text if text is None or is_address(text) else str((base / Path(text).expanduser()).resolve())
 
     def found(text: str | None) -> str | None:
         """A module's path, where it names a file."""

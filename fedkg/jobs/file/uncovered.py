@@ -22,6 +22,11 @@ def uncovered(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             "inputs are standardised by rows of the server, as sums over the sites' rows are not noised; `data.server` leaves it none",
             "`data.server` above 0",
         )
+    if job.augment.by == "granger":
+        yield (
+            "`augment` learns from states that every site sends at every step, which are not noised: each step would cost its own epsilon",
+            "leave out `augment` or `privacy`",
+        )
     fedstl = section.grouping.fedstl
     if job.privacy.unit == "example" and fedstl is not None and (fedstl.weight or fedstl.clusters > 1):
         if job.privacy.mined is None:

@@ -29,6 +29,7 @@ from fedkg.jobs.samples.rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
 from fedkg.jobs.set_rows import set_rows
 from fedkg.jobs.training import settings_of
+from fedkg.learned import CausalEdge, Window
 from fedkg.models import Params
 
 
@@ -38,8 +39,10 @@ class SampleCourse:
 
     Attributes:
         x: what models read of all samples of the run. owner: for which site each test sample is judged; -1 for none.
+        reaches: from when to when each site's own samples reach; None where they have no time.
         shared: whether test samples belong to nobody, so that figures are those of each model on all of them, and their mean.
         inferred: what was mined in the sites' series. sets: what the sites' parameters are kept in.
+        edges: who was found to drive whom, where models read states of such a learning.
     """
 
     arm: Arm
@@ -49,9 +52,11 @@ class SampleCourse:
     rules: SampleRules
     x: Tensor
     owner: Index
+    reaches: tuple[Window | None, ...]
     shared: bool
     inferred: Inferred | None = None
     sets: AgentSets | None = None
+    edges: tuple[CausalEdge, ...] = ()
     said: tuple[str, ...] = ()
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
@@ -90,14 +95,22 @@ class SampleCourse:
             "forecasts.csv": self._forecasts(state),
             "sets.csv": set_rows(self.arm.id, self.problem.clients.names, models, self.sets),
             "properties.csv": self._properties(),
+            **({"causes.csv": self._causes()} if self.edges else {}),
         }
+
+    def _causes(self) -> list[Row]:
+        """Lines of `causes.csv`: who was found to drive whom, the strongest first."""
+        return [
+            {"arm": self.arm.id, "driver": one.driver, "driven": one.driven, "strength": one.strength, "lag": one.lag} for one in self.edges
+        ]
 
     def _properties(self) -> list[Row]:
         """Lines of `properties.csv`; under privacy only of what was mined privately and stands in the ledger."""
         clients, found = self.problem.clients, None if self.inferred is None else self.inferred.own
         if self.arm.job.privacy is not None and (found is None or found.epsilon is None or found not in used_properties(self.algorithm)):
             return []
-        return property_rows(self.arm.id, clients.names, clients.samples, found)
+        reaches = self.reaches if self.arm.job.privacy is None else (None,) * len(self.reaches)
+        return property_rows(self.arm.id, clients.names, clients.samples, found, reaches)
 
     def _each(self, models: Sequence[Params]) -> Iterator[Params]:
         """The model of every site, one after the other."""

@@ -29,19 +29,21 @@ from fedkg.jobs.file.model import Inject
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.file.uncovered import taken_as_known
 from fedkg.jobs.folder import Row
-from fedkg.jobs.graphs import Graphs, graph_sources
+from fedkg.jobs.graphs import Graphs
 from fedkg.jobs.guarded import derived, guarded
 from fedkg.jobs.measure import MEASURES, Measure
+from fedkg.jobs.samples.augmented import Augmented, augmented
 from fedkg.jobs.samples.checks import sample_checks
 from fedkg.jobs.samples.course import SampleCourse
 from fedkg.jobs.samples.figures import loss_of
 from fedkg.jobs.samples.known import codes_of, told, with_told
 from fedkg.jobs.samples.rules import SampleRules, laid_out, layout_of, output_of, sample_rules, selecting
-from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples, counted, dealt, held_out, owners, read_samples
+from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples, counted, dealt, held_out, owners, reach_of_samples, read_samples
 from fedkg.jobs.samples.trusted import cross_validated
 from fedkg.jobs.set_rows import sets_of_arm
 from fedkg.jobs.tables.prepare import flipped
 from fedkg.jobs.training import settings_of, unbound
+from fedkg.learned import Window
 from fedkg.models import Model
 from fedkg.pack import Pack
 
@@ -76,6 +78,7 @@ class Sets:
     output: str
     _graphs: Graphs
     scenes: dict[str, Dealt] = field(default_factory=dict)
+    _augmented: dict[str, Augmented] = field(default_factory=dict)
     _x: dict[str, Tensor] = field(default_factory=dict)
     _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
     _mined: dict[str, Inferred] = field(default_factory=dict)
@@ -90,7 +93,12 @@ class Sets:
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
         """See `Ground.files`."""
-        return (*self.samples.files, *graph_sources(self.job))
+        return (*self.samples.files, *self._graphs.sources(self.job))
+
+    @property
+    def reach(self) -> Window | None:
+        """See `Ground.reach`."""
+        return reach_of_samples(self.samples.source, self.job)
 
     @property
     def measure(self) -> Measure:
@@ -105,7 +113,7 @@ class Sets:
                 split, rows = dealt(self.samples, arm.job, arm.seed)
                 owner = owners(self.samples, arm.job, split, rows, arm.seed)
                 self.scenes[arm.scenario] = Dealt(split=split, rows=rows, owner=owner)
-        for arm in {arm.job.model.model_dump_json(): arm for arm in arms}.values():
+        for arm in {arm.job.model.model_dump_json() + self._of(arm): arm for arm in arms}.values():
             head_of(arm.job.model, self._model(arm, trust=0.0, rules=self._rules(arm)))
 
     def sites(self, arm: Arm) -> int:
@@ -114,7 +122,8 @@ class Sets:
 
     def features(self) -> dict[str, Any]:
         """See `Ground.features`; of images their channels."""
-        scaling = self.samples.ready.inputs
+        each = [self.samples, *(one.samples for one in self._augmented.values())]
+        scaling = max((one.ready.inputs for one in each), key=lambda scaling: len(scaling.names))
         return {"names": list(scaling.names), "mean": scaling.mean.tolist(), "std": scaling.std.tolist()}
 
     def splits(self, arms: Sequence[Arm]) -> dict[str, Any]:
@@ -145,6 +154,7 @@ class Sets:
     def course(self, arm: Arm) -> SampleCourse:
         """See `Ground.course`."""
         scene, section = self.scenes[arm.scenario], algorithm_of(arm.job)
+        read = self._read(arm)
         trust, said = self._trusted(arm)
         rules = self._rules(arm)
         model = self._model(arm, trust, rules)
@@ -164,17 +174,37 @@ class Sets:
         ).with_terms(*rules.terms(arm.job.training.penalty))
         return SampleCourse(
             arm=arm,
-            samples=self.samples,
+            samples=read.samples,
             problem=problem,
             algorithm=guarded(arm.job, section, algorithm, problem, settings_of(arm)),
             rules=rules,
             x=x,
             owner=scene.owner,
+            reaches=tuple(reach_of_samples(self.samples.source, self.job, scene.of(site)) for site in range(len(scene.split.sites))),
             shared=not arm.job.data.own_sites,
             inferred=found,
             sets=sets,
-            said=(*unbound(arm, self.pack), *((said,) if said else ()), *taken_as_known(arm.job, section)),
+            edges=read.edges,
+            said=(*unbound(arm, self.pack), *read.notes, *((said,) if said else ()), *taken_as_known(arm.job, section)),
         )
+
+    def _read(self, arm: Arm) -> Augmented:
+        """The samples that an arm reads, with the states of its learning of causes; where nothing is exchanged nothing is learnt either."""
+        key = self._of(arm)
+        if key not in self._augmented:
+            self._augmented[key] = augmented(self.samples, arm.job, self.pack, alone=self._alone(arm))
+        return self._augmented[key]
+
+    @staticmethod
+    def _of(arm: Arm) -> str:
+        """What arms have in common that read the same samples."""
+        section = arm.job.augment
+        return "" if section.by == "none" else f"{section.model_dump_json(exclude={'by'})}{Sets._alone(arm)}"
+
+    @staticmethod
+    def _alone(arm: Arm) -> bool:
+        """Whether an arm reads the states of each site's own filter: asked for, or because nothing is exchanged."""
+        return arm.job.augment.by == "filter" or algorithm_of(arm.job).exchange == "none"
 
     @property
     def _horizon(self) -> int:
@@ -200,7 +230,8 @@ class Sets:
             )
 
     def _rules(self, arm: Arm) -> SampleRules:
-        source, ready = self.samples.source, self.samples.ready
+        samples = self._read(arm).samples
+        source, ready = samples.source, samples.ready
         extra = self._wide(arm).shape[-1] - ready.data.x.shape[-1]
         told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
         return sample_rules(self.pack, source, ready, self.output, told_names, self._horizon, coded=arm.job.training.projection)
@@ -226,7 +257,7 @@ class Sets:
 
     def _told_model(self, arm: Arm, trust: float) -> Model:
         """The model of an arm, with what is known of its answers around it."""
-        data, section = self.samples.ready.data, arm.job.model
+        data, section = self._read(arm).samples.ready.data, arm.job.model
         outputs = len(data.classes) if data.task == "classes" else len(data.targets) if data.task == "forecast" else 1
         graph = self._graphs.of(arm.job, data.features)
         model = built(section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph)
@@ -250,15 +281,16 @@ class Sets:
 
     def _wide(self, arm: Arm) -> Tensor:
         """All samples in their own shape, with what is known behind their features where the arm injects it."""
-        inject, ready = arm.job.model.inject, self.samples.ready
-        key = "" if inject is None else f"{inject.range}{inject.predict}"
+        inject, samples = arm.job.model.inject, self._read(arm).samples
+        key = f"{self._of(arm)}|" + ("" if inject is None else f"{inject.range}{inject.predict}")
         if key not in self._x:
-            x = ready.data.x if inject is None else with_told(np.asarray(ready.data.x, dtype=np.float64), self._known(inject))
+            x = samples.ready.data.x
+            x = x if inject is None else with_told(np.asarray(x, dtype=np.float64), self._known(inject, samples))
             self._x[key] = torch.from_numpy(np.ascontiguousarray(x)).to(torch.float32)
         return self._x[key]
 
-    def _known(self, inject: Inject) -> NDArray[np.float64]:
-        source, outputs = self.samples.source, self.samples.ready.outputs
+    def _known(self, inject: Inject, samples: Samples) -> NDArray[np.float64]:
+        source, outputs = samples.source, samples.ready.outputs
         if source.x.ndim == 4:
             raise JobError("model.inject: knowledge is about signals, and the samples are images")
         if source.task == "detection":  # a probability, in its own unit
@@ -278,7 +310,7 @@ class Sets:
         inject = arm.job.model.inject
         if inject is None or inject.trust != "cross-validation":
             return (0.0 if inject is None else float(inject.trust)), ""
-        key = f"{arm.scenario}|{arm.job.model.model_dump_json()}"
+        key = f"{arm.scenario}|{arm.job.model.model_dump_json()}|{arm.job.augment.model_dump_json()}"
         if key not in self._trust:
             clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
             loss, rules = loss_of(self.samples.source.task, 1.0), self._rules(arm)
@@ -334,7 +366,7 @@ class Sets:
             return None
         fedstl, privacy = algorithm_of(arm.job).grouping.fedstl, arm.job.privacy
         mining = None if fedstl is None or privacy is None else privacy.mined
-        key = f"{arm.scenario}|{share}|{mining}"
+        key = f"{arm.scenario}|{share}|{mining}|{self._of(arm)}"
         if key not in self._mined:
             outputs = self.samples.ready.outputs
             assert outputs is not None, "forecasts are numbers"

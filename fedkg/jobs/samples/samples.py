@@ -15,17 +15,29 @@ from numpy.typing import NDArray
 
 from fedkg.data.partition import Split, apportion, by_column, dirichlet, hold_out, iid
 from fedkg.data.sets import DataSet, Standardised, data_set, forecast_windows, labelled_windows, standardised, table_set
+from fedkg.data.sets.reach import reach_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
+from fedkg.granger.augment import OURS
 from fedkg.jobs.file.data import TABLE
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.sources import sha256_of
+from fedkg.learned import Window
 from fedkg.pack import Pack
 
 Index = NDArray[np.int64]
 
 TRAIN, TEST, SERVER, NOTHING = 0, 1, 2, 3
 """What a sample is for; for nothing are windows whose forecast reaches into the steps that the test asks for."""
+
+
+def reach_of_samples(data: DataSet, job: Job, index: Index | None = None) -> Window | None:
+    """From when to when samples reach, with the steps that their windows look back on and forecast; None where the data has no time."""
+    window = job.data.window
+    if window is None:
+        return reach_of(data, index)
+    before = window.history if window.horizon else window.history - 1
+    return reach_of(data, index, before=before, after=max(window.horizon - 1, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,12 +47,14 @@ class Samples:
     Attributes:
         source: the samples in source units, unknown values NaN. ready: the same as models read them.
         use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `NOTHING`. files: path and SHA-256 of every file read.
+        rows_before: the rows that windows were cut of, where some arm reads states of the sites' series; else None.
     """
 
     source: DataSet
     ready: Standardised
     use: NDArray[np.int8]
     files: tuple[tuple[str, str], ...]
+    rows_before: DataSet | None = None
 
     def rows(self, use: int) -> Index:
         """Positions of the samples for one use."""
@@ -58,7 +72,8 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     Raises:
         JobError, TableError: when files are missing or have another layout, no window is left, or nobody gets a sample.
     """
-    data = _sighted(_cut(_of_sites(_read(job, pack), job), job))
+    rows = _of_sites(_read(job, pack), job)
+    data = _sighted(_cut(rows, job))
     use = _uses(data, job)
     for field, kind in (("test", TEST), ("server", SERVER)):
         if getattr(job.data, field) and not (use == kind).any():
@@ -66,7 +81,8 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     idle = int((use == NOTHING).sum())
     notes = (f"{idle} windows whose forecast reaches into the test are not trained on",) if idle else ()
     data = replace(data, test=(use == TEST) | (use == NOTHING), notes=(*data.notes, *notes))
-    return Samples(source=data, ready=standardised(data), use=use, files=_files(job.data.path))
+    before = rows if _augments(job) else None
+    return Samples(source=data, ready=standardised(data), use=use, files=_files(job.data.path), rows_before=before)
 
 
 def dealt(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
@@ -120,12 +136,20 @@ def owners(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> 
     return found
 
 
+def _augments(job: Job) -> bool:
+    """Whether some arm may read states of the sites' series."""
+    return job.augment.by != "none" or any(field.partition(".")[0] == "augment" for field in job.compare)
+
+
 def _read(job: Job, pack: Pack) -> DataSet:
     data = job.data
     if data.set != TABLE:
         return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
     site = data.site_column if data.split == "column" else ""
-    read = table_set(str(data.path), pack.manifest.contract, output=job.output or "", site=site)
+    contract = pack.manifest.contract
+    if _augments(job):  # rules may speak of states, which no table has
+        contract = contract.model_copy(update={"columns": tuple(one for one in contract.columns if not one.source.startswith(OURS))})
+    read = table_set(str(data.path), contract, output=job.output or "", site=site)
     if data.window is None or not data.window.horizon:
         return read
     name = next(column for column in pack.manifest.contract.columns if column.role == "output" and job.output in (None, column.name))

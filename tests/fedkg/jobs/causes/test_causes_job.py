@@ -16,7 +16,7 @@ from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.learned import learned_of
 
 EXAMPLE = Path(__file__).parents[4] / "examples/causes/job.yaml"
-SMALL = ("data.plant.steps=900", "data.plant.clients=3", "shifts=19", "rules=[]")
+SMALL = ("data.plant.steps=900", "data.plant.clients=3", "shifts=199", "rules=[]", "learning.epochs=8")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ name: plant
 data: {path: plant.csv}
 clients: {boiler: [P1, T1], turbine: [P7, N2]}
 states: 1
-shifts: 19
+shifts: 99
 learning: {mode: closed_form, lags: choose}
 """
 
@@ -60,10 +60,11 @@ def test_the_folder_holds_what_was_found(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert {"edges.csv", "losses.csv", "learned.json", "results.json", "report.html", "job.yaml", "environment.json"} <= names
     results = json.loads((folder / "results.json").read_text())
-    found = {(edge["driver"], edge["driven"]) for edge in results["edges"] if edge["p_value"] <= 0.05}
+    found = {(edge["driver"], edge["driven"]) for edge in results["edges"] if edge["adjusted"] <= 0.05}
     assert {("unit 1", "unit 2"), ("unit 2", "unit 3")} <= found
     assert any("Of 2 true edges of the generated plant 2 are found" in sentence for sentence in results["sentences"])
     assert len((folder / "losses.csv").read_text().splitlines()) == 9
+    assert any("the learning has not settled: epoch 8 still changed" in note for note in results["notes"])
     assert [one["client"] for one in results["reached"]["unit 1"]][:2] == ["unit 2", "unit 3"]
     page = (folder / "report.html").read_text()
     assert "unit 1 drives unit 2" in page
@@ -164,7 +165,7 @@ def test_a_disturbance_goes_along_significant_edges_alone(tmp_path: Path) -> Non
     _table(tmp_path / "plant.csv")
     job = _job(tmp_path, TABLE_JOB)
     found = run_causes(job, out=tmp_path / "run").results
-    sure = {(edge["driver"], edge["driven"]) for edge in found["edges"] if edge["p_value"] <= 0.05}
+    sure = {(edge["driver"], edge["driven"]) for edge in found["edges"] if edge["adjusted"] <= 0.05}
     assert sure == {("boiler", "turbine")}
     assert {name: [one["client"] for one in reached] for name, reached in found["reached"].items()} == {
         "boiler": ["turbine"],
@@ -182,3 +183,15 @@ def test_rules_without_causes_are_refused(tmp_path: Path) -> None:
 def test_the_example_is_what_its_fields_say() -> None:
     assert read_causes(EXAMPLE).data.plant.clients == 4
     assert CausesJob(kind="causes").learning.normalised
+
+
+def test_the_window_of_the_data_is_that_of_the_steps_learnt_from(folder: Path, tmp_path: Path) -> None:
+    assert learned_of(folder).window is None  # a generated plant has no time
+    lines = _table(tmp_path / "plant.csv").read_text().splitlines()
+    job = TABLE_JOB.replace("data: {path: plant.csv}", "data: {path: plant.csv, train: 0.5}").replace("shifts: 99", "shifts: 19")
+    rows = run_causes(_job(tmp_path, job), out=tmp_path / "rows").folder
+    assert learned_of(rows).window == ("row 1", "row 300")
+    dated = [f"2024-03-{1 + t // 24:02d} {t % 24:02d}:00,{line}" for t, line in enumerate(lines[1:])]
+    (tmp_path / "plant.csv").write_text("\n".join([f"time,{lines[0]}", *dated]))
+    found = learned_of(run_causes(_job(tmp_path, job), out=tmp_path / "dated").folder)
+    assert found.window == ("2024-03-01T00:00:00", "2024-03-13T11:00:00")

@@ -1,0 +1,33 @@
+"""How causes are learnt, in jobs that learn them and in jobs whose models read the states of such a learning."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from fedkg.jobs.file.part import Count, Part, Positive
+
+
+class Learning(Part):
+    """How is learnt: see `fedkg.granger.learn`."""
+
+    mode: Literal["sequential", "batch", "closed_form"] = Field(
+        default="sequential", description="One sample a step, as published; steps on averages; or the point of rest of both, at once."
+    )
+    epochs: Count = Field(default=200, description="Most passes over the steps.")
+    tolerance: float = Field(
+        default=1e-3, ge=0, description="It ends before when an epoch changes the parameters by no more than this share of their size."
+    )
+    client: Positive = Field(default=0.01, description="eta 1: the step by which a client follows its own loss.")
+    server: float = Field(default=0.001, ge=0, description="eta 2: the step by which it follows the server's gradient.")
+    causes: Positive = Field(default=0.01, description="gamma: the step by which the server learns.")
+    ridge: float = Field(default=0.0, ge=0, description="Weight of squared parameters.")
+    normalised: bool = Field(
+        default=True,
+        description="Whether steps are divided by squared norms (on averages: by mean ones), so that rates need not fit the data's scale.",
+    )
+    lags: Count | Literal["choose"] = Field(
+        default=1,
+        description="How many steps before may drive; `choose`: as many, up to five, as the Bayesian information criterion wants.",
+    )

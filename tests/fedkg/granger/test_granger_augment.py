@@ -1,0 +1,191 @@
+"""States as channels of models: what they are made of, which steps have a say in them, and that all sites have as many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedkg.errors import UsageError
+from fedkg.granger.augment import LEAST, SPAN, Reads, Record, channels, filtered, states_of
+from fedkg.granger.kalman import estimated
+from fedkg.granger.learn import Learnt, Rates, course_of, learn, products_of
+from fedkg.granger.moments import Series, series_of
+from fedkg.granger.states import Measured, client_of
+from fedkg.jobs.causes.learning import grown, learnt_by
+from fedkg.jobs.file.learning import Learning
+
+STEPS, KNOWN = 300, 220
+
+
+def _records(seed: int = 0, columns: tuple[int, ...] = (3, 2, 1), known: tuple[int, ...] = (KNOWN,) * 3) -> list[Record]:
+    """Three sites of which each follows the one before; sites measure unlike many things, a few of them unknown."""
+    stream = np.random.default_rng(seed)
+    made, driver = [], np.zeros(STEPS)
+    for site, (width, until) in enumerate(zip(columns, known, strict=True)):
+        own = np.zeros((STEPS, 2))
+        for t in range(1, STEPS):
+            own[t] = [0.9, 0.5] * own[t - 1] + stream.standard_normal(2) + 0.3 * driver[t - 1]
+        values = own @ stream.standard_normal((2, width)) + 0.1 * stream.standard_normal((STEPS, width))
+        values[stream.random(values.shape) < 0.05] = np.nan
+        made.append(Record(name=f"site {site}", start=0, known=until, columns=tuple(f"s{place}" for place in range(width)), values=values))
+        driver = own[:, 0]
+    return made
+
+
+def _learnt(records: list[Record], states: int, reads: Reads, past: int = 1, lags: int = 1) -> tuple[dict[str, np.ndarray], Series, Learnt]:
+    found = filtered(records, states, past=past)
+    series = found.series(np.ones((len(found.clients),) * 2, dtype=np.bool_), lags)
+    learnt = learn(series, Rates(client=0.01, server=0.001, causes=0.01, normalised=1.0), epochs=5)
+    return states_of(found, series, learnt, states, reads), series, learnt
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    reads=st.sampled_from(["states", "server", "both"]),
+    past=st.integers(1, 3),
+    lags=st.integers(1, 2),
+    at=st.integers(KNOWN, STEPS - 1),
+)
+def test_later_steps_have_no_say(seed: int, reads: Reads, past: int, lags: int, at: int) -> None:
+    """Whatever is measured from some step on, known or not: states before it are the same to the bit."""
+    records = _records(seed)
+    stream, changed = np.random.default_rng(seed + 1), []
+    for record in records:
+        values = record.values.copy()
+        values[at:] = np.where(stream.random(values[at:].shape) < 0.3, np.nan, 100 * stream.standard_normal(values[at:].shape))
+        changed.append(replace(record, values=values))
+    one, other = (_learnt(some, 1, reads, past, lags)[0] for some in (records, changed))
+    for name in one:
+        assert np.array_equal(one[name][:at], other[name][:at])
+        assert not np.array_equal(one[name][at:], other[name][at:])
+
+
+def test_every_site_has_as_many_channels() -> None:
+    """Sites of three, two and one measurement: what a site does not have is unknown, everything else within the declared span."""
+    made, series, _ = _learnt(_records(), 2, "both")
+    assert [len(client.transition) for client in series.clients] == [2, 2, 1]
+    assert channels(2, "both") == (
+        *("granger_state_1", "granger_state_2", "granger_next_1", "granger_next_2"),
+        *("granger_server_1", "granger_server_2"),
+    )
+    for name, own in made.items():
+        assert own.shape == (STEPS, 6)
+        missing = np.isnan(own).all(0)
+        assert missing.tolist() == ([False, True] * 3 if name == "site 2" else [False] * 6)
+        assert np.abs(own[:, ~missing]).max() <= SPAN
+
+
+def test_channels_are_those_of_the_paper() -> None:
+    """h_a = h_c + theta y, A h_a, and A h_c + sum A_mn h_n, of what the filter has where nothing was measured."""
+    records = _records()
+    found = filtered(records, 1)
+    series = found.series(np.ones((3, 3), dtype=np.bool_), 1)
+    learnt = learn(series, epochs=3)
+    made = states_of(found, series, learnt, 1, "both")
+    whole = np.concatenate(found.states, axis=1)
+    for m, (client, own) in enumerate(zip(found.clients, found.states, strict=True)):
+        augmented = own + client.measurements @ learnt.augmentations[m].T
+        ahead = own @ client.transition.T + whole @ learnt.causes[m : m + 1].T
+        expected = np.concatenate([augmented, augmented @ client.transition.T, ahead], axis=1)
+        assert made[client.name] == pytest.approx(np.clip(expected, -SPAN, SPAN), abs=1e-12)
+        alone = states_of(found, series, None, 1, "states")[client.name]
+        assert alone[:, :1] == pytest.approx(np.clip(own, -SPAN, SPAN), abs=1e-12)
+
+
+def test_what_is_unknown_corrects_nothing() -> None:
+    """Filled with what the filter expects, the measurements give the same states to a filter that knows of no gaps."""
+    found = filtered(_records(), 1)
+    for record, client, states in zip(found.records, found.clients, found.states, strict=True):
+        assert estimated(client) == pytest.approx(states, abs=1e-9)
+        gone = np.asarray(np.isnan(record.values).all(1))
+        after = np.flatnonzero(gone[1:]) + 1
+        assert states[after] == pytest.approx(states[after - 1] @ client.transition.T, abs=1e-9)
+
+
+def test_what_one_site_is_tested_by_is_not_seen_where_another_learns() -> None:
+    """Site 0 is tested from step 220 on, the others learn up to step 260: until then they do not see its states."""
+    records = _records(known=(220, 260, 260))
+    changed = [replace(records[0], values=np.where(np.arange(STEPS)[:, None] >= 220, 7.0, records[0].values)), *records[1:]]
+    one, other = (_learnt(some, 1, "server")[0] for some in (records, changed))
+    for name in ("site 1", "site 2"):
+        assert np.array_equal(one[name][:260], other[name][:260])
+    assert not np.array_equal(one["site 1"][260:], other["site 1"][260:])
+
+
+def test_sites_that_begin_and_end_when_they_like() -> None:
+    records = _records()
+    moved = [records[0], replace(records[1], start=40, values=records[1].values[40:250]), records[2]]
+    made, series, _ = _learnt(moved, 1, "both")
+    assert len(made["site 1"]) == 210
+    assert len(series.states) == KNOWN - 40
+    assert np.isfinite(np.concatenate(list(made.values()))).all()
+
+
+def test_earlier_values_are_measurements_too() -> None:
+    """One signal has one direction; with its last four values as measurements it has states that turn."""
+    records = _records(columns=(1, 1, 1))
+    with pytest.raises(UsageError, match=r"at most 1 state a site.*\n.*received: 3\n.*`past`"):
+        filtered(records, 3)
+    found = filtered(records, 3, past=4)
+    assert {client.emission.shape for client in found.clients} == {(4, 3)}
+
+
+def test_what_cannot_be_is_said() -> None:
+    records = _records()
+    far = replace(records[1], start=STEPS, known=STEPS + KNOWN)
+    with pytest.raises(UsageError, match=f"hardly any steps in common.*\n.*expected: {LEAST} steps or more"):
+        filtered([records[0], far], 1)
+    still = [replace(record, values=np.ones_like(record.values)) for record in records[1:]]
+    with pytest.raises(UsageError, match="two sites or more whose measurements change"):
+        filtered([records[0], *still], 1)
+    found = filtered([*records[:2], still[1]], 1)
+    assert found.notes == ("site 2: measure nothing that changes, have no states and are not learnt from",)
+    with pytest.raises(UsageError, match="so many lags"):
+        found.series(np.ones((2, 2), dtype=np.bool_), KNOWN - 1)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_state_points_where_its_largest_measurement_counts_upwards(sign: float) -> None:
+    stream = np.random.default_rng(0)
+    slow = np.cumsum(stream.standard_normal(200))
+    values = sign * np.stack([3 * slow, -slow + stream.standard_normal(200)], axis=1)
+    client = client_of(Measured(name="a", columns=("p", "q"), values=values), 2)
+    largest = client.emission[np.abs(client.emission).argmax(0), np.arange(2)]
+    assert (largest > 0).all()
+
+
+def test_learning_stops_where_it_rests_and_says_so() -> None:
+    series = series_of([client_of(Measured(name=r.name, columns=("s",), values=np.nan_to_num(r.values[:, :1])), 1) for r in _records()])
+    rates = Rates(client=0.01, server=0.001, causes=0.01, normalised=1.0)
+    settled = learn(series, rates, epochs=500, tolerance=1e-2)
+    assert len(settled.server_loss) < 500
+    assert settled.moved <= 1e-2
+    assert course_of(settled, "sequential", 1e-2).startswith(f"the learning settled: epoch {len(settled.server_loss)} changed")
+    short = learn(series, rates, epochs=2, tolerance=1e-2)
+    assert "has not settled: epoch 2 still changed" in course_of(short, "sequential", 1e-2)
+    assert course_of(learn(series, rates, mode="closed_form"), "closed_form", 1e-2) == "the learning is at its point of rest"
+    assert len(learn(series, rates, epochs=500, enough=1e9).server_loss) == 2
+
+
+def test_products_that_are_at_hand_change_nothing() -> None:
+    found = filtered(_records(), 1)
+    series = found.series(np.ones((3, 3), dtype=np.bool_), 2)
+    rates = Rates(client=0.01, server=0.001, causes=0.01, normalised=1.0)
+    plain, known = learn(series, rates, epochs=3), learn(series, rates, epochs=3, products=products_of(series))
+    assert np.array_equal(plain.causes, known.causes)
+    assert np.array_equal(plain.client_loss, known.client_loss)
+
+
+def test_losses_that_have_grown_are_not_believed() -> None:
+    found = filtered(_records(), 1)
+    series = found.series(np.ones((3, 3), dtype=np.bool_), 1)
+    learnt, said = learnt_by(Learning(epochs=5), series)
+    assert "diverges" not in said
+    wild = replace(learnt, causes=1e3 * np.ones_like(learnt.causes))
+    assert "the learning diverges slowly: the losses of site 0 are" in grown(Learning(), series, wild)
+    assert grown(Learning(mode="closed_form"), series, wild) == ""
