@@ -35,6 +35,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Graph, load_graph
+from fedkg_compiler.ontology.at_once import LaterTriples
 from fedkg_compiler.ontology.content import lines_of
 from fedkg_compiler.ontology.reading import read_file
 from fedkg_compiler.ontology.stores.filling import load_files
@@ -160,11 +161,13 @@ def closed(file: Path) -> Graph:
 
 
 def in_memory(file: Path) -> ox.Store:
-    """Ours, before anything is concluded."""
-    document, _ = read_file(file)
+    """Ours, before anything is concluded: what a compilation goes on with."""
+    document, _ = read_file(file, at_once=True)
     assert document is not None
-    store = ox.Store()
-    store.bulk_extend(document.triples)
+    found = document.triples.taken() if isinstance(document.triples, LaterTriples) else None
+    store = ox.Store() if found is None else found
+    if found is None:
+        store.bulk_extend(document.triples)
     return store
 
 

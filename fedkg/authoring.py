@@ -1,7 +1,7 @@
-"""Where the runtime meets the compiler: everything the faces need of rule files; `fedkg.ontologies` has what they need of ontologies.
+"""Where the runtime meets the compiler: everything the faces need of rule files.
 
-No other modules of `fedkg` import `fedkg_compiler`, and these two do so only inside their functions, so that an installation without the
-compiler loads and evaluates packs.
+`fedkg.ontologies` has what they need of ontologies, `fedkg.graphs` what jobs need of graphs. No other modules of `fedkg` import
+`fedkg_compiler`, and these three do so only inside their functions, so that an installation without the compiler loads and evaluates packs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def check(
         UsageError: when a file does not exist.
         MissingExtra: when the compiler is not installed.
     """
-    files = [_named(path) for path in (*paths, *graphs)]
+    files = [named(path) for path in (*paths, *graphs)]
     with needs_compiler("compiling rules"):
         count = len(paths)
         if text is None and not fresh:
@@ -291,26 +291,6 @@ def is_graph(path: str | Path) -> bool:
     return Path(path).suffix.lower() in GRAPH_SUFFIXES
 
 
-def node_table(paths: Sequence[str | Path]) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], dict[str, int]]:
-    """What RDF files say as nodes, edges between them (positions), and the node behind each column that they name (`fkg:column`).
-
-    Raises:
-        CompileError: a file that cannot be read.
-    """
-    with needs_compiler("reading graphs"):
-        from fedkg_compiler.ontology.node_table import node_table as table_of
-        from fedkg_compiler.ontology.reading import read_file
-
-        triples = []
-        for path in paths:
-            document, diagnostics = read_file(existing(path))
-            if document is None or any(item.severity == "error" for item in diagnostics):
-                raise CompileError(diagnostics, render(diagnostics))
-            triples += list(document.triples)
-        found = table_of(triples)
-        return found.nodes, found.edges, found.columns
-
-
 def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic, ...]]:
     """The pack behind one pack file, or behind rule files, with the compiler's notes on it.
 
@@ -375,7 +355,7 @@ def existing(path: str | Path) -> Path:
     return path
 
 
-def _named(path: str | Path) -> str | Path:
+def named(path: str | Path) -> str | Path:
     """What the compiler takes: the address of an endpoint, a store, or the path of a file that exists. Raises UsageError."""
     from fedkg_compiler.inputs import is_endpoint, is_store
 

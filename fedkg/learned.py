@@ -5,9 +5,27 @@ A run folder holds it in its tables; the compiler writes it to the knowledge gra
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Literal
 
 from fedkg.pack.node import Node
+
+Window = tuple[str, str]
+"""First and last time of data, as it says itself: moments (``2024-03-09T10:00:00``), steps (``0 s``, ``192 cycle``) or rows (``row 1``)."""
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T.*)?")
+
+
+def joined(windows: Sequence[Window | None]) -> Window | None:
+    """What several data reach over together: that of all if alike, else from the first moment to the last; None without moments."""
+    known = [window for window in windows if window is not None]
+    if len(known) < len(windows) or not known:
+        return None
+    if len(set(known)) == 1:
+        return known[0]
+    if not all(_MOMENT.fullmatch(end) for window in known for end in window):
+        return None
+    return min(first for first, _ in known), max(last for _, last in known)
 
 
 class FoundNumber(Node):
@@ -31,6 +49,7 @@ class FoundProperty(Node):
         inference: its name in the rules. template: of which it is a case. text: the call as written, with its open numbers (``?low``).
         client: in whose series; "" for those of all. numbers: in the order of the inference. traces: how many series there were.
         epsilon: what each series spent of its privacy; None where the numbers were found without.
+        window: from when to when these series reach, as the data says itself; None where it has no time.
     """
 
     inference: str
@@ -40,6 +59,7 @@ class FoundProperty(Node):
     numbers: tuple[FoundNumber, ...]
     traces: int
     epsilon: float | None = None
+    window: Window | None = None
 
     @property
     def confidence(self) -> float:
@@ -74,12 +94,34 @@ class RuleEvidence(Node):
         return self.violated / self.applied if self.applied else 0.0
 
 
+class Precedence(Node):
+    """What an edge says of two columns: where one rises, the other follows.
+
+    Attributes:
+        leads: a column of the driver. rise: by how much it rises in one step, as in one step in ten.
+        follows: a column of the driven client. answer: by how much that rises in one of the `within` steps after, in four of five such
+            cases; below 0: by how much it falls.
+        kept: the share of the cases in which it did. chance: the share of all steps after which it did. cases: how many there were.
+    """
+
+    leads: str
+    rise: float
+    follows: str
+    answer: float
+    within: int
+    kept: float
+    chance: float
+    cases: int
+
+
 class CausalEdge(Node):
     """What drives what, as a run has found it.
 
     Attributes:
         driver, driven: clients. strength: the norm of the learned block. lag: in steps of the series.
         p_value: of the strength where nothing drives anything; None where it was not tested.
+        adjusted: the same corrected for how many pairs were tested (Benjamini and Hochberg 1995).
+        precedence: what the edge says of columns; None where it was not looked for, or says nothing.
     """
 
     driver: str
@@ -87,6 +129,8 @@ class CausalEdge(Node):
     strength: float
     lag: int = 1
     p_value: float | None = None
+    adjusted: float | None = None
+    precedence: Precedence | None = None
 
 
 class UsedFile(Node):
@@ -109,7 +153,7 @@ class Learned(Node):
     title: str
     software: str
     began: str
-    window: tuple[str, str] | None = None
+    window: Window | None = None
     step: float | None = None
     files: tuple[UsedFile, ...] = ()
     properties: tuple[FoundProperty, ...] = ()

@@ -1,4 +1,4 @@
-"""What the faces need of ontologies, graphs and findings: with `authoring`, the only place where the runtime meets the compiler."""
+"""What the faces need of ontologies, graphs and findings: one of the places where the runtime meets the compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedkg_compiler.ontology.about import About
     from fedkg_compiler.ontology.alignment.between import Proposed
     from fedkg_compiler.ontology.catalog import Catalog
-    from fedkg_compiler.ontology.entries import TermInfo
+    from fedkg_compiler.ontology.entries import EntryInfo
     from fedkg_compiler.ontology.figures import Report
     from fedkg_compiler.ontology.reasoned import Reasoned
 
@@ -38,13 +38,20 @@ def catalog() -> Catalog:
         return load_catalog()
 
 
-def ontology_terms(name: str) -> tuple[tuple[TermInfo, ...], tuple[Diagnostic, ...]]:
-    """The terms of an ontology of the catalogue, and what is wrong with its files. Raises UsageError where there is none of the name."""
+def entries() -> list[EntryInfo]:
+    """Every ontology of the catalogue, by name. Raises FedkgError when the catalogue cannot be read."""
+    with needs_compiler("listing ontologies"):
+        from fedkg_compiler.ontology.entries import list_entries
+
+        return list_entries()
+
+
+def entry_with_terms(name: str) -> tuple[EntryInfo, tuple[Diagnostic, ...]]:
+    """An ontology of the catalogue with its terms, and what is wrong with its files. Raises UsageError where there is none of the name."""
     with needs_compiler("listing terms"):
         from fedkg_compiler.ontology.entries import show_entry
 
-        entry, diagnostics = show_entry(name)
-        return entry.terms, diagnostics
+        return show_entry(name)
 
 
 def add_ontology(name: str, source: str, sha256: str | None) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
@@ -144,12 +151,16 @@ def findings(path: str | Path) -> tuple[Learned, ...]:
         return read(document.triples, str(path))
 
 
-def proposals(learned: Sequence[Learned], *, client: str = "", least: float = 0.0) -> Proposal:
-    """Candidate rules from what runs have learnt: for one client or, "", for all, of properties with at least this confidence."""
+def proposals(learned: Sequence[Learned], *, client: str = "", least: float = 0.0, level: float = 0.05) -> Proposal:
+    """Candidate rules from what runs have learnt: for one client or, "", for all.
+
+    Args:
+        least: the confidence of properties. level: the p-value that edges have at most, corrected for the number of pairs.
+    """
     with needs_compiler("proposing rules"):
         from fedkg_compiler.learned.candidates import proposed
 
-        return proposed(learned, client=client, least=least)
+        return proposed(learned, client=client, least=least, alpha=level)
 
 
 def align_ontologies(first: str, second: str, least: float) -> Proposed:

@@ -112,20 +112,22 @@ def compile_rules(
 
 
 @_uncollected()
-def look_up(paths: Sequence[Path | str]) -> Sources:
-    """What a compilation of these files knows before it binds the rules: their names and the graph, for questions about a rule."""
+def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
+    """What a compilation of these files knows before it binds the rules: their names and the graph, and the files that may hold shapes."""
     problems = Problems()
     rule_paths, given = _sorted_out(paths, ())
+    queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
     bodies = [body for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES if (body := _read(path, problems)) is not None]
     library = library_files([body.tree for body in bodies], [body.folder / body.name for body in bodies], problems)
     bodies += [_Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder) for file in library]
     files = [body.tree for body in bodies]
-    names = Names(folders={body.tree.file: body.folder for body in bodies})
+    names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries])
     names.library |= {file.name: file.asked for file in library}
     gather_uses(files, names, problems)
-    sources, _ = _load(bodies, [*given.files, *given.stores], names, problems)
+    graphs = [*given.files, *_shapes(files, given.files, names, problems)]
+    sources, _ = _load(bodies, [*sorted(graphs, key=lambda path: (path.name, str(path))), *given.stores], names, problems)
     gather(files, _properties(files, sources), names, problems)
-    return sources
+    return sources, graphs
 
 
 def _sorted_out(paths: Sequence[Path | str], graphs: Sequence[Path | str]) -> tuple[list[Path], _Graphs]:
@@ -291,7 +293,8 @@ def _complain_of_nothing(bodies: Sequence[_Body], names: Names, outcome: Outcome
         advice = "compile it at each site: --client NAME" if not names.client else "compile it without --client"
         problems.error("FKG286", NOWHERE, "every statement is left out of this pack, by its scope", advice)
         return
-    escalated = [problems.escalate(code) for code in ("FKG112", "FKG173", "FKG541") if names.rules]
+    stated = names.rules or names.causes or names.sets
+    escalated = [problems.escalate(code) for code in ("FKG112", "FKG173", "FKG541") if stated]
     if any(escalated):
         return
     if names.rules:

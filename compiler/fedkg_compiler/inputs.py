@@ -37,12 +37,13 @@ class Inputs:
     Attributes:
         files: sha256 of each file, by its absolute path; `ABSENT` where there was none.
         listings: the files that a pattern found, by (absolute folder, pattern). remote: endpoints that were asked: nobody says when what
-            they hold changes.
+            they hold changes. held: what these held, as (address, number of triples, their checksum), whenever they were asked.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     listings: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     remote: set[str] = field(default_factory=set)
+    held: set[tuple[str, int, str]] = field(default_factory=set)
 
     def unchanged(self) -> bool:
         """Whether every file still has its content and every pattern still finds the same files."""
@@ -68,6 +69,7 @@ def recording() -> Iterator[Inputs]:
             outer.files |= inputs.files
             outer.listings |= inputs.listings
             outer.remote |= inputs.remote
+            outer.held |= inputs.held
 
 
 @contextmanager
@@ -102,10 +104,17 @@ def note(path: Path, digest: str) -> None:
 
 
 def note_remote(name: str) -> None:
-    """Say that an endpoint was asked."""
+    """Say that an endpoint is asked."""
     inputs = _recording.get()
     if inputs is not None:
         inputs.remote.add(name)
+
+
+def note_held(name: str, triples: int, digest: str) -> None:
+    """Say what an endpoint held that was asked."""
+    inputs = _recording.get()
+    if inputs is not None:
+        inputs.held.add((name, triples, digest))
 
 
 def is_endpoint(argument: str | Path) -> bool:

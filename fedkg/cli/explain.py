@@ -44,8 +44,8 @@ def explain(
     formula, where its numbers come from, and values that keep it and break it. The name of a shape, of a part of one, of a query, a title
     or a file stands for all the rules that came of it, and for the parts of it that were decided on the graph.
 
-    With --entity also the triples of the graph by which the rule holds for the entity, each with its file and line, or with the axioms
-    from which it follows.
+    With --entity also the triples of the graph by which the rule, shape or query holds for the entity, each with its file and line, or with
+    the axioms from which it follows.
 
     \b
     Examples:

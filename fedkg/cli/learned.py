@@ -41,7 +41,8 @@ def learned(
         print_json({"graph": str(output), "learned": found.model_dump(mode="json")})
         return
     parts = (count(len(found.properties), "mined formula"), count(len(found.edges), "causal edge"))
-    say(f"{output}: {', '.join(parts)}, evidence about {count(len({one.rule for one in found.evidence}), 'rule')}")
+    window = f"; data from {found.window[0]} to {found.window[1]}" if found.window else ""
+    say(f"{output}: {', '.join(parts)}, evidence about {count(len({one.rule for one in found.evidence}), 'rule')}{window}")
     say(f"next: fedkg suggest {output}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,10 +14,10 @@ from fedkg.cli.reasoning import reason
 from fedkg.cli.screen import AsJson, note, out, print_json, say
 from fedkg.errors import FedkgError
 
-if TYPE_CHECKING:
-    from fedkg_compiler.ontology.catalog import Catalog
-
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The word that stands after `use` in a rule file.")]
+
+_SHOWN = ("name", "title", "version", "iri", "prefix", "namespace", "official_source", "official_sha256", "licence", "loaded_from")
+"""What `show` tells of an ontology, before its terms."""
 
 app = typer.Typer(no_args_is_help=True)
 app.command("align")(align)
@@ -31,10 +31,9 @@ def list_entries(as_json: AsJson = False) -> None:
     """List the ontologies that rule files can `use`."""
     from fedkg import ontologies
 
-    catalog = ontologies.catalog()
-    entries = [_entry(catalog, name) for name in catalog.names()]
+    entries = ontologies.entries()
     if as_json:
-        print_json({"ontologies": entries})
+        print_json({"ontologies": [entry.model_dump(exclude={"terms"}) for entry in entries]})
         return
     from rich.table import Table
     from rich.text import Text
@@ -43,7 +42,7 @@ def list_entries(as_json: AsJson = False) -> None:
     for header in ("name", "title", "prefix", "in use"):
         table.add_column(header, overflow="fold")
     for entry in entries:
-        table.add_row(*(Text(entry[key]) for key in ("name", "title", "prefix")), Text(entry["loaded_from"]))
+        table.add_row(*(Text(text) for text in (entry.name, entry.title, entry.prefix, entry.loaded_from)))
     out().print(table)
 
 
@@ -65,23 +64,22 @@ def show_entry(
     """
     from fedkg import authoring, ontologies
 
-    catalog = ontologies.catalog()
-    if name not in catalog.names():
+    if name not in ontologies.catalog().names():
         show_term(name, as_json=as_json)
         return
-    entry = _entry(catalog, name)
-    terms, diagnostics = ontologies.ontology_terms(name)
+    entry, diagnostics = ontologies.entry_with_terms(name)
     if as_json:
-        print_json(entry | {"terms": [term.model_dump() for term in terms]} | authoring.diagnostics_json(diagnostics))
+        print_json(entry.model_dump() | authoring.diagnostics_json(diagnostics))
         return
     if diagnostics:
         note(authoring.render(diagnostics))
     kinds: dict[str, list[str]] = {}
-    for term in terms:
+    for term in entry.terms:
         kinds.setdefault(term.kind, []).append(term.name)
-    entry |= {kind: f"{len(names):,}: {', '.join(sorted(names))}" for kind, names in sorted(kinds.items())}
-    width = max(len(key) for key in entry)
-    say("\n".join(f"{key.replace('_', ' '):<{width}}  {value}" for key, value in entry.items() if value))
+    facts = {key: getattr(entry, key) for key in _SHOWN}
+    facts |= {kind: f"{len(names):,}: {', '.join(sorted(names))}" for kind, names in sorted(kinds.items())}
+    width = max(len(key) for key in facts)
+    say("\n".join(f"{key.replace('_', ' '):<{width}}  {value}" for key, value in facts.items() if value))
 
 
 @app.command("add")
@@ -129,17 +127,3 @@ def remove_entry(name: Name, as_json: AsJson = False) -> None:
         print_json({"removed": removed})
     else:
         say(f"{name}: removed ({Path(removed['source']).name})")
-
-
-def _entry(catalog: Catalog, name: str) -> dict[str, Any]:
-    """What is known of one ontology. `Any`: texts and lists of texts."""
-    known, added = catalog.entries.get(name), catalog.added.get(name)
-    facts: dict[str, Any] = {"name": name}
-    if known is not None:
-        facts |= {"title": known.title, "version": known.version, "iri": known.iri, "prefix": known.prefix, "namespace": known.namespace}
-        if known.official is not None:
-            facts |= {"official_source": known.official.source, "official_sha256": known.official.sha256, "licence": known.official.licence}
-    elif added is not None:
-        facts |= {"title": added.title, "version": "", "iri": added.iri, "prefix": added.prefix, "namespace": added.namespace}
-    where = f"{added.source} (sha256 {added.sha256[:12]})" if added is not None else "the module that ships with fedkg"
-    return facts | {"loaded_from": where}

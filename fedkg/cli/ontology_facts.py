@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from fedkg.cli.screen import AsJson, count, note, out, print_json, say
 
 if TYPE_CHECKING:
     from fedkg_compiler.ontology.about import About
+    from fedkg_compiler.ontology.alignment.entailed import Entailed
 
 REFERENCE = {"concepts": 5247, "relations": 12893, "constraints": 3000}
 """The knowledge graph that the SCFA paper integrates (section 4.1, table 1); its constraints are 3,000 SPARQL queries."""
@@ -66,6 +68,14 @@ def report(
 
     A concept is a class, property or individual that a file defines; a relation is a statement that joins two different ones; constraints
     are restrictions, property shapes and disjointness. All before anything is concluded.
+
+    Of two or more by name also what the reviewed mappings between them bring about: subclasses, subproperties and types that they say, and
+    those that follow by them and not without.
+
+    \b
+    Examples:
+      fedkg ontology report
+      fedkg ontology report mason isa95
     """
     from fedkg import authoring, ontologies
 
@@ -85,7 +95,21 @@ def report(
         table.add_row(row.name + (" (added)" if row.in_use == "added" else ""), *(f"{getattr(row, key):,}" for key in _COLUMNS))
     table.add_row("SCFA paper", *(f"{REFERENCE[key]:,}" if key in REFERENCE else "" for key in _COLUMNS))
     out().print(table)
+    if found.entailed is not None:
+        say("\n".join(_entailed(found.entailed)))
+        return
     low = [key for key, value in REFERENCE.items() if getattr(found.total, key) < value]
     if low:
         parts = ", ".join(f"{count(REFERENCE[key] - getattr(found.total, key), key.removesuffix('s'))}" for key in low)
         say(f"below the paper's graph by {parts}; official files have more: fedkg ontology add NAME FILE")
+
+
+def _entailed(found: Entailed) -> Iterator[str]:
+    """What mappings bring about; of many lines the first."""
+    by = ", ".join(f"{number:,} {predicate}" for predicate, number in found.mappings.items())
+    yield f"mappings between them: {sum(found.mappings.values()):,}{f' ({by})' if by else ''}"
+    for title, lines in (("said by mappings", found.said), ("following by them", found.follows)):
+        yield f"{title}: {len(lines):,}"
+        yield from (f"  {' '.join(line)}" for line in lines[:_MANY])
+        if len(lines) > _MANY:
+            yield f"  and {len(lines) - _MANY:,} more, with --json"

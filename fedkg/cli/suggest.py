@@ -30,6 +30,10 @@ def suggest(
     confidence: Annotated[
         float, typer.Option("--confidence", min=0.0, max=1.0, help="Leave out properties that fewer further series would keep.")
     ] = 0.0,
+    level: Annotated[
+        float,
+        typer.Option("--level", min=0.0, max=1.0, help="Leave out causal edges whose p-value, corrected for their number, is larger."),
+    ] = 0.05,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the rule file if it is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +58,7 @@ def suggest(
         raise UsageError(
             f"nothing was found for a client `{client}`", expected=", ".join(known[:20]) or "a run whose rules infer something"
         )
-    made = ontologies.proposals(found, client=client, least=confidence)
+    made = ontologies.proposals(found, client=client, least=confidence, level=level)
     if output is not None:
         write_whole(output, made.text)
     if as_json:

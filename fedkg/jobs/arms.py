@@ -22,7 +22,7 @@ from fedkg.jobs.file.reading import fields_at, sentence_of
 from fedkg.jobs.file.schema import Corrupt, Job
 from fedkg.nearest import nearest
 
-VARIABLE = ("model", "training", "scoring", "evaluation", "privacy")
+VARIABLE = ("model", "augment", "training", "scoring", "evaluation", "privacy")
 BASELINE = "local_only"
 """The preset of the training that stands beside every setting: each site alone."""
 VARIABLE_DATA = ("split", "alpha", "size_alpha", "min_samples", "site_column", "classes_per_site", "shares")
@@ -193,7 +193,8 @@ def _settled(job: Job, values: Mapping[str, Value], where: str = "compare") -> J
             place = place.get(key) if isinstance(place, dict) else None
         if not isinstance(place, dict) or (last not in place and not (path and path[0] == "algorithms")):
             raise JobError(f"{where}: `{field}` is no field of a job", help=_near_field(field))
-        place[last] = value
+        before = place.get(last)
+        place[last] = {**before, "by": value} if field == "augment" and isinstance(value, str) and isinstance(before, dict) else value
     try:
         return Job.model_validate(document)
     except ValidationError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.arms import Arm, planned, title_of
+from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.difference import differences
 from fedkg.jobs.file.reading import job_of, parse_yaml
 from fedkg.jobs.file.schema import Job
@@ -27,8 +28,12 @@ LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")
 """Those whose versions are written down."""
 
 
-def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm]) -> None:
-    """The files a run begins with; `environment.json` comes last, because it makes the folder a run's."""
+def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetched: Sequence[Mapping[str, Any]] = ()) -> None:
+    """The files a run begins with; `environment.json` comes last, because it makes the folder a run's.
+
+    Args:
+        fetched: what the endpoints held that its graphs come from, as `fedkg.graphs.Fetched` has it. `Any`: JSON.
+    """
     import yaml
 
     body = pack_bytes(ground.pack)
@@ -49,7 +54,9 @@ def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm]) -> N
             "job": document,
             "pack_sha256": hashlib.sha256(body).hexdigest(),
             "sources": [{"path": path, "sha256": digest} for path, digest in ground.files],
+            "fetched": [dict(one) for one in fetched],
             "features": ground.features(),
+            "window": ground.reach,
             "measure": ground.measure.name,
         },
     )
@@ -78,13 +85,16 @@ def reopened(place: RunFolder) -> tuple[Job, Ground, tuple[Arm, ...]]:
     text = _read_bytes(place.path / JOB).decode("utf-8", errors="replace")
     now = job_of(parse_yaml(text, str(place.path / JOB)), name=str(place.path / JOB), base=place.path)
     refuse_changed(place, now, f"{place.path / JOB} was changed after the run was begun")
+    graphs = {entry["path"]: entry["sha256"] for entry in environment["sources"] if _is_kept_elsewhere(entry["path"])}
     for entry in environment["sources"]:
-        _same_file(entry["path"], entry["sha256"])
+        if entry["path"] not in graphs:
+            _same_file(entry["path"], entry["sha256"])
     body = _read_bytes(place.path / PACK)
     if hashlib.sha256(body).hexdigest() != environment["pack_sha256"]:
         raise JobError(f"{place.path / PACK} is not the pack the run was begun with")
     arms = planned(begun)
     ground = ground_of(begun, read_pack(body, name=str(place.path / PACK)))
+    _same_graphs(graphs, dict(ground.files) if graphs else {})
     ground.prepare(arms)
     return begun, ground, arms
 
@@ -142,6 +152,21 @@ def _same_file(path: str, digest: str) -> None:
     if sha256_of(path) != digest:
         raise JobError(
             f"the data file {path} is not the one the run was begun with", help="put it back, or start a new run with another --out"
+        )
+
+
+def _is_kept_elsewhere(path: str) -> bool:
+    """Whether a graph stands in a store or behind an endpoint, whose checksum is that of what it says."""
+    return is_address(path) or Path(path).is_dir()
+
+
+def _same_graphs(begun: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raises JobError where a store or an endpoint says something else than when the run was begun."""
+    changed = next((path for path, digest in begun.items() if now.get(path) != digest), None)
+    if changed is not None:
+        raise JobError(
+            f"the graph at {changed} is not the one the run was begun with",
+            help="restore what it held, or start a new run with another --out",
         )
 
 

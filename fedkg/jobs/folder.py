@@ -59,7 +59,8 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "forecasts.csv": ("arm", "by", "mse", "mse_half", "sequences", "sequences_half", "steps", "steps_half", "sites"),
     "privacy.csv": ("arm", "unit", "what", "noise", "rate", "each", "releases", "epsilon", "delta", "clip", "accountant", "budget"),
     "sets.csv": ("arm", "client", "distance", "sparsity"),
-    "properties.csv": ("arm", "client", "inference", "number", "value", "unit", "traces", "epsilon"),
+    "properties.csv": ("arm", "client", "inference", "number", "value", "unit", "traces", "epsilon", "from", "to"),
+    "causes.csv": ("arm", "driver", "driven", "strength", "lag"),
     "theory.csv": (
         *("arm", "round", "objective", "gradient2", "heterogeneity", "constrained", "gamma", "variance", "smoothness", "steepest", "valid"),
     ),

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import torch
 
-from fedkg.authoring import is_graph, node_table
+from fedkg.authoring import is_graph
 from fedkg.errors import JobError
+from fedkg.graphs import NodeTable, node_table
+from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.sources import sha256_of
 from fedkg.models.graph import KnowledgeGraph
@@ -27,46 +29,55 @@ TABLE = "(table)"
 
 
 def graph_files(job: Job) -> tuple[str, ...]:
-    """The files of the job's graph, where its model reads one: those that `model.graph` names, or else those among its rules."""
+    """The graphs that the job's model reads, if any: those that `model.graph` names, or else those among its rules.
+
+    Each is a file, a store on disk (a folder), or the address of an endpoint. Raises JobError: one is not there.
+    """
     section = job.model.graph
     if section is None:
         return ()
-    return section.files or tuple(rule for rule in job.rules if is_graph(rule))
-
-
-def graph_sources(job: Job) -> tuple[tuple[str, str], ...]:
-    """Path and SHA-256 of every file of the job's graph. Raises JobError: one is not there."""
-    files = graph_files(job)
-    missing = next((path for path in files if not Path(path).is_file()), None)
+    files = section.files or tuple(rule for rule in job.rules if is_address(rule) or Path(rule).is_dir() or is_graph(rule))
+    missing = next((path for path in files if not is_address(path) and not Path(path).exists()), None)
     if missing is not None:
         raise JobError("model.graph: there is no such file", received=missing, help="paths of a job are relative to its folder")
-    return tuple((path, sha256_of(path)) for path in files)
+    return files
 
 
 @dataclass(slots=True, eq=False)
 class Graphs:
-    """The graphs of a run's models, each made once."""
+    """The graphs of a run's models, each read and made once."""
 
     pack: Pack
+    _read: dict[tuple[str, ...], NodeTable] = field(default_factory=dict)
     _made: dict[str, KnowledgeGraph] = field(default_factory=dict)
+
+    def sources(self, job: Job) -> tuple[tuple[str, str], ...]:
+        """Path or address and SHA-256 of every graph that the job's model reads. Raises JobError, CompileError: one cannot be read."""
+        files = graph_files(job)
+        return tuple((path, sha256_of(path) if Path(path).is_file() else self._table(files).checksums[path]) for path in files)
 
     def of(self, job: Job, names: Sequence[str]) -> KnowledgeGraph | None:
         """The graph of an arm's model over features of these names; None where it reads none.
 
         Raises:
-            JobError, CompileError: no file of the graph, one that cannot be read, or none that knows any of the columns.
+            JobError, CompileError: a graph that is not there, one that cannot be read, or none that knows any of the columns.
         """
         if job.model.graph is None:
             return None
-        files = [path for path, _ in graph_sources(job)]
+        files = graph_files(job)
         key = "|".join((*files, "", *names))
         if key not in self._made:
-            self._made[key] = _of_files(files, names) if files else _of_names(self.pack, names)
+            self._made[key] = _of_table(self._table(files), names) if files else _of_names(self.pack, names)
         return self._made[key]
 
+    def _table(self, files: tuple[str, ...]) -> NodeTable:
+        if files not in self._read:
+            self._read[files] = node_table(files)
+        return self._read[files]
 
-def _of_files(files: Sequence[str], names: Sequence[str]) -> KnowledgeGraph:
-    nodes, edges, columns = node_table(files)
+
+def _of_table(table: NodeTable, names: Sequence[str]) -> KnowledgeGraph:
+    nodes, edges, columns = table.nodes, table.edges, table.columns
     found = [_node_of(name, columns) for name in names]
     if not any(node >= 0 for node in found):
         raise JobError(

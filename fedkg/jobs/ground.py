@@ -10,6 +10,7 @@ from fedkg.jobs.arms import Arm
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
 from fedkg.jobs.measure import Measure
+from fedkg.learned import Window
 from fedkg.models import Params
 from fedkg.pack import Pack
 
@@ -62,6 +63,11 @@ class Ground(Protocol):
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
         """Path and SHA-256 of every file that was read."""
+        ...
+
+    @property
+    def reach(self) -> Window | None:
+        """From when to when all the data reaches, as it says itself; None where it has no time."""
         ...
 
     @property

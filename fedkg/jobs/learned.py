@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg.errors import UsageError
+from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
-from fedkg.learned import FoundNumber, FoundProperty, Learned, RuleEvidence, UsedFile
+from fedkg.learned import FoundNumber, FoundProperty, Learned, RuleEvidence, UsedFile, Window, joined
 from fedkg.pack import Pack, read_pack
 
 if TYPE_CHECKING:
     from fedkg.federated.temporal.properties import Properties
 
 
-def property_rows(arm: str, clients: Sequence[str], traces: Sequence[int], found: Properties | None) -> list[Row]:
+def property_rows(
+    arm: str, clients: Sequence[str], traces: Sequence[int], found: Properties | None, reaches: Sequence[Window | None]
+) -> list[Row]:
     """Lines of `properties.csv`: every number that was found in the series of a site; what they leave open has none.
 
     Args:
-        clients, traces: the sites' names, and how many series each has.
+        clients, traces, reaches: the sites' names, how many series each has, and from when to when these reach.
     """
     if found is None:
         return []
@@ -29,6 +32,7 @@ def property_rows(arm: str, clients: Sequence[str], traces: Sequence[int], found
         whole = inference.per == "run"
         for place, name in enumerate(("",) if whole else clients):
             seen = sum(traces) if whole else traces[place]
+            reach = joined(reaches) if whole else reaches[place]
             own = values[place].tolist()
             if any(value != value for value in own):
                 continue
@@ -43,6 +47,8 @@ def property_rows(arm: str, clients: Sequence[str], traces: Sequence[int], found
                         "unit": parameter.unit,
                         "traces": seen,
                         "epsilon": found.epsilon,
+                        "from": reach[0] if reach else "",
+                        "to": reach[1] if reach else "",
                     }
                 )
     return rows
@@ -52,7 +58,8 @@ def learned_of(folder: str | Path) -> Learned:
     """What a finished run has learnt.
 
     Properties are those of the first training that found any: every training of a run finds them in the same way in its own split. Evidence
-    is about the data, and about the models of every training; under privacy about the models alone, as nothing is noised in the rest.
+    is about the data, and about the models of every training; under privacy about the models alone, as nothing is noised in the rest, the
+    times of the data among it.
 
     Raises:
         UsageError: the folder is no run, or the run has not come to its end. PackError: its pack is damaged.
@@ -72,11 +79,17 @@ def learned_of(folder: str | Path) -> Learned:
         title=environment["job"]["title"] or environment["job"]["name"],
         software=f"fedkg {environment['fedkg']}",
         began=_iso(environment["started"]),
+        window=None if environment["job"].get("privacy") else environment.get("window"),
         step=pack.manifest.contract.step,
-        files=tuple(UsedFile(name=Path(one["path"]).name, sha256=one["sha256"]) for one in environment["sources"]),
+        files=tuple(UsedFile(name=_name(one["path"]), sha256=one["sha256"]) for one in environment["sources"]),
         properties=tuple(_properties(pack, files.rows("properties.csv"))),
         evidence=(*_about_data(checks), *_about_models(files.rows("rules.csv"))),
     )
+
+
+def _name(path: str) -> str:
+    """What a source of a run is called: the name of its file, or the address of an endpoint without what stands after ``?``."""
+    return path.partition("?")[0] if is_address(path) else Path(path).name
 
 
 def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[FoundProperty]:
@@ -93,6 +106,7 @@ def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[Found
             client=client,
             traces=int(lines[0]["traces"]),
             epsilon=float(lines[0]["epsilon"]) if lines[0]["epsilon"] else None,
+            window=(lines[0]["from"], lines[0]["to"]) if lines[0].get("from") else None,
             numbers=tuple(
                 FoundNumber(
                     name=line["number"],

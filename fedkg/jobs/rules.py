@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 from fedkg.jobs.file.schema import Job
 from fedkg.pack import DataContract, Manifest, Pack, Provenance, Section, load
@@ -24,7 +23,7 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", authoring.RuleWarning)
-        pack = authoring.compile([Path(rule) for rule in job.rules])
+        pack = authoring.compile(authoring.given(job.rules))
     return pack, tuple(str(warning.message) for warning in caught)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.spent import kept_private
 from fedkg.jobs.compared.summary import Result, comparison, sentences
 from fedkg.jobs.events import Event, Listener, ignore
+from fedkg.jobs.fetched import fetched_from
 from fedkg.jobs.file.reading import absolute, job_of, read_job
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import ARMS, CLOSING, NOTES, REPORT, RESULTS, THEORY, RunFolder, next_folder
@@ -86,13 +87,15 @@ def run_job(
         refuse_changed(folder, settled, f"{folder.path} holds the run of another job")
         return resume(folder.path, on_event=on_event, report=report, ranks=ranks)
     arms = planned(settled)
-    pack, warned = load_rules(settled)
-    ground = ground_of(settled, pack)
-    ground.prepare(arms)
-    put_together(ground, arms)
+    section = settled.model.graph
+    with fetched_from((*settled.rules, *(section.files if section is not None else ()))) as fetched:
+        pack, warned = load_rules(settled)
+        ground = ground_of(settled, pack)
+        ground.prepare(arms)
+        put_together(ground, arms)
     folder.create()
     with folder.locked():
-        begin(folder, settled, ground, arms)
+        begin(folder, settled, ground, arms, [asdict(one) for one in fetched])
         return _Runner(folder, arms, ground, on_event, (*warned, *ground.notes, *idle(arms)), ranks).run(report)
 
 
@@ -125,7 +128,7 @@ def again(folder: str | Path, out: Path, *, on_event: Listener = ignore) -> Run:
     choices = {arm.id: state.choice for arm in arms if (state := load_state(first, arm.id)) is not None and state.choice is not None}
     place.create()
     with place.locked():
-        begin(place, job, ground, arms)
+        begin(place, job, ground, arms, first.environment().get("fetched", ()))
         return _Runner(place, arms, ground, on_event, ground.notes, None, choices).run(report=False)
 
 
@@ -245,7 +248,7 @@ class _Runner:
             rows = self.folder.rows(name)
             kept = [row for row in rows if row["arm"] != arm.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
-        ended = ("privacy.csv",) if self.folder.rows("privacy.csv") else ()
+        ended = tuple(name for name in ("privacy.csv", "causes.csv") if self.folder.rows(name))
         for name in (*CLOSING, *ended, *(("constants.csv",) if observed else ())):
             self.folder.rewrite(name, [row for row in self.folder.rows(name) if row["arm"] != arm.id])
 

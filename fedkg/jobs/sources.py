@@ -9,9 +9,11 @@ from pathlib import Path
 
 from fedkg.data import Frame, conversion, from_table
 from fedkg.data.ai4i import generate
+from fedkg.data.sets.reach import reach_of_table
 from fedkg.errors import JobError
 from fedkg.jobs.file.data import Site
 from fedkg.jobs.file.schema import Job
+from fedkg.learned import Window, joined
 from fedkg.nearest import nearest
 from fedkg.pack import Column, DataContract
 from fedkg.tables import Table, read_table
@@ -25,12 +27,13 @@ class Tables:
     Attributes:
         whole: the one table of all sites; or
         by_site: one per site, in the order of the job.
-        files: path and SHA-256 of every file read.
+        files: path and SHA-256 of every file read. reach: from when to when they reach, where the contract names a time column.
     """
 
     whole: Frame | None = None
     by_site: Mapping[str, Frame] | None = None
     files: tuple[tuple[str, str], ...] = ()
+    reach: Window | None = None
 
 
 def read_tables(job: Job, contract: DataContract) -> Tables:
@@ -43,11 +46,14 @@ def read_tables(job: Job, contract: DataContract) -> Tables:
     if any(site.table for site in job.sites.values()):
         frames: dict[str, Frame] = {}
         files: list[tuple[str, str]] = []
+        reaches: list[Window | None] = []
         for name, site in job.sites.items():
             path = str(site.table)
-            frames[name] = _site_frame(job, contract, name, site, read_table(_there(path, f"sites.{name}.table")))
+            table = read_table(_there(path, f"sites.{name}.table"))
+            frames[name] = _site_frame(job, contract, name, site, table)
             files.append((path, sha256_of(path)))
-        return Tables(by_site=frames, files=tuple(files))
+            reaches.append(reach_of_table(table, contract.time) if contract.time else None)
+        return Tables(by_site=frames, files=tuple(files), reach=joined(reaches))
     for name, site in job.sites.items():
         if site.columns:
             raise JobError(f"sites.{name}.columns: only a site with a `table` of its own can name columns", help=f"add sites.{name}.table")
@@ -58,7 +64,11 @@ def read_tables(job: Job, contract: DataContract) -> Tables:
     frame = from_table(
         table, numeric=_numeric_headers(job, contract), text=[h for h in texts if h in table.headers or h != job.data.machine]
     )
-    return Tables(whole=_plain_times(frame, table, contract), files=((job.data.path, sha256_of(job.data.path)),))
+    return Tables(
+        whole=_plain_times(frame, table, contract),
+        files=((job.data.path, sha256_of(job.data.path)),),
+        reach=reach_of_table(table, contract.time) if contract.time else None,
+    )
 
 
 def _plain_times(frame: Frame, table: Table, contract: DataContract) -> Frame:

@@ -248,3 +248,10 @@ def test_a_compilation_leaves_the_search_for_garbage_as_it_was() -> None:
             assert gc.isenabled() is enabled
     finally:
         gc.enable()
+
+
+def test_a_cause_that_nothing_fits_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "p.ttl").write_text("@prefix ex: <https://example.org/p#> .\nex:A ex:feeds ex:B .\n")
+    text = "prefix ex: <https://example.org/p#>\ncause flow for ?a, ?b where { ?a ex:feeds ?b . ?b ex:feeds ?a } allow ?a drives ?b\n"
+    found = compile_rules((), text=text, graphs=[tmp_path / "p.ttl"]).diagnostics
+    assert [(one.code, one.severity) for one in found] == [("FKG173", "error")]

@@ -10,7 +10,7 @@ import pyoxigraph as ox
 from pydantic import ValidationError
 
 from fedkg.errors import FedkgError
-from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence
+from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, Precedence, RuleEvidence
 from fedkg_compiler.learned import words
 from fedkg_compiler.learned.words import LABEL, TYPE, fkg
 
@@ -46,6 +46,7 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[Learned, ...]:
             title=(_said(about[ox.NamedNode(run)], LABEL) if run else None) or "findings without a run",
             software="",
             began=(_said(about[ox.NamedNode(run)], words.STARTED) if run else None) or "",
+            window=_window(about[ox.NamedNode(run)]) if run else None,
             properties=made("FoundProperty", set(members), lambda node: _property(about, units, node)),
             evidence=made("RuleEvidence", set(members), lambda node: _evidence(about[node])),
             edges=made("CausalEdge", set(members), lambda node: _edge(about[node])),
@@ -84,7 +85,13 @@ def _property(about: Mapping[Node, Mapping[str, Sequence[Node]]], units: Mapping
         numbers=tuple(numbers),
         traces=int(_needed(said, "traces")),
         epsilon=float(_text(said, "epsilon")) if _text(said, "epsilon") else None,
+        window=_window(said),
     )
+
+
+def _window(said: Mapping[str, Sequence[Node]]) -> tuple[str, str] | None:
+    first, last = _text(said, "dataFrom"), _text(said, "dataTo")
+    return (first, last) if first and last else None
 
 
 def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]) -> FoundNumber:
@@ -128,6 +135,21 @@ def _edge(said: Mapping[str, Sequence[Node]]) -> CausalEdge:
         strength=float(_needed(said, "strength")),
         lag=int(_text(said, "lagSteps") or 1),
         p_value=float(_text(said, "pValue")) if _text(said, "pValue") else None,
+        adjusted=float(_text(said, "adjustedPValue")) if _text(said, "adjustedPValue") else None,
+        precedence=_precedence(said) if _text(said, "leadingColumn") else None,
+    )
+
+
+def _precedence(said: Mapping[str, Sequence[Node]]) -> Precedence:
+    return Precedence(
+        leads=_needed(said, "leadingColumn"),
+        rise=float(_needed(said, "rise")),
+        follows=_needed(said, "followingColumn"),
+        answer=float(_needed(said, "answer")),
+        within=int(_needed(said, "withinSteps")),
+        kept=float(_needed(said, "keptShare")),
+        chance=float(_needed(said, "chanceShare")),
+        cases=int(_needed(said, "riseCount")),
     )
 
 

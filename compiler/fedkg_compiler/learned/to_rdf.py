@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
-from fedkg.learned import CausalEdge, FoundProperty, Learned, RuleEvidence
+from fedkg.learned import CausalEdge, FoundProperty, Learned, Precedence, RuleEvidence
 from fedkg_compiler.learned import words
 from fedkg_compiler.learned.words import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
 from fedkg_compiler.ontology.standard import FKG, QUDT, RDFS, XSD
@@ -46,8 +46,7 @@ def _run(learned: Learned, space: str) -> Iterator[ox.Triple]:
     yield ox.Triple(run, fkg("sha256"), ox.Literal(learned.run))
     yield ox.Triple(run, words.STARTED, ox.Literal(learned.began, datatype=DATE_TIME))
     yield ox.Triple(run, words.ASSOCIATED, agent)
-    for end, time in zip(("dataFrom", "dataTo"), learned.window or (), strict=False):
-        yield ox.Triple(run, fkg(end), ox.Literal(time))
+    yield from _window(run, learned.window)
     for number, file in enumerate(learned.files):
         node = ox.NamedNode(f"{space}file-{number}")
         yield ox.Triple(run, words.USED, node)
@@ -70,6 +69,7 @@ def _property(found: FoundProperty, space: str, number: int, units: dict[str, ox
     yield _real(node, "confidence", found.confidence)
     if found.epsilon is not None:
         yield _real(node, "epsilon", found.epsilon)
+    yield from _window(node, found.window)
     numbers = [(each, ox.NamedNode(f"{space}property-{number}-{quote(each.name, safe='')}")) for each in found.numbers]
     for _, own in numbers:
         yield ox.Triple(node, fkg("number"), own)
@@ -111,12 +111,30 @@ def _edge(edge: CausalEdge, space: str, number: int, step: float | None) -> Iter
     if edge.p_value is not None:
         yield _real(node, "pValue", edge.p_value)
         yield _real(node, "confidence", 1.0 - edge.p_value)
+    if edge.adjusted is not None:
+        yield _real(node, "adjustedPValue", edge.adjusted)
+    if edge.precedence is not None:
+        yield from _precedence(node, edge.precedence)
+
+
+def _precedence(node: ox.NamedNode, found: Precedence) -> Iterator[ox.Triple]:
+    yield _text(node, "leadingColumn", found.leads)
+    yield _text(node, "followingColumn", found.follows)
+    for name, value in (("rise", found.rise), ("answer", found.answer), ("keptShare", found.kept), ("chanceShare", found.chance)):
+        yield _real(node, name, value)
+    yield _count(node, "withinSteps", found.within)
+    yield _count(node, "riseCount", found.cases)
 
 
 def _finding(node: ox.NamedNode, kind: str, label: str, space: str) -> Iterator[ox.Triple]:
     yield ox.Triple(node, TYPE, fkg(kind))
     yield ox.Triple(node, LABEL, ox.Literal(label))
     yield ox.Triple(node, words.GENERATED_BY, _activity(space))
+
+
+def _window(node: ox.NamedNode, window: tuple[str, str] | None) -> Iterator[ox.Triple]:
+    for end, time in zip(("dataFrom", "dataTo"), window or (), strict=False):
+        yield _text(node, end, time)
 
 
 def _activity(space: str) -> ox.NamedNode:

@@ -49,7 +49,7 @@ def _added(catalog: Catalog, added: Added) -> Opened:
     path = catalog.shelf / added.file
     document, problems = read_file(path)
     if document is not None and document.sha256 != added.sha256:
-        message = f"{path} is no longer the file that was added as {added.name}: its checksum is {document.sha256}"
+        message = f"{path} is no longer the file that was added as {added.name}: its SHA-256 is {document.sha256}, and was {added.sha256}"
         advice = f"add it again with `fedkg ontology add {added.name} {added.source}`"
         return None, (report("FKG106", point(str(path)), message, help=advice),)
     return document, problems

@@ -30,9 +30,10 @@ class EntryInfo(BaseModel):
     """One ontology: what it is, which file is in use, where the official one comes from.
 
     Attributes:
-        in_use: ``module`` (ours), or ``added`` (the user's file in its place, or under a new name).
-        file: the file in use. additions: our files loaded with it. added_from: where the user took the file from, "" for ours.
-        official_*: of the original; "" where there is none or the catalogue does not know.
+        prefix, namespace: of its terms; `prefixes` has all that it comes with. in_use: ``module`` (ours), or ``added`` (the user's file in
+            its place, or under a new name).
+        file: the file in use. additions: our files loaded with it. loaded_from: in words, where the file in use comes from.
+        official_source, official_sha256, licence: of the original; "" where there is none or the catalogue does not know.
         terms: filled by `show_entry` alone.
     """
 
@@ -40,17 +41,19 @@ class EntryInfo(BaseModel):
 
     name: str
     title: str
-    iri: str
     version: str
+    iri: str
+    prefix: str
+    namespace: str
     prefixes: dict[str, str]
+    official_source: str = ""
+    official_sha256: str = ""
+    licence: str = ""
+    loaded_from: str
     in_use: str
     file: str
     additions: tuple[str, ...] = ()
-    added_from: str = ""
     always: bool = False
-    official_source: str = ""
-    official_sha256: str = ""
-    official_licence: str = ""
     terms: tuple[TermInfo, ...] = ()
 
 
@@ -84,24 +87,24 @@ def show_entry(name: str, *, home: Path | None = None) -> tuple[EntryInfo, tuple
 
 def _entry(catalog: Catalog, name: str) -> EntryInfo:
     entry, added = catalog.entries.get(name), catalog.added.get(name)
+    known = entry if entry is not None else added
+    assert known is not None, "the catalogue names those alone that it has"
     official = entry.official if entry is not None else None
-    if added is not None:
-        file = str(catalog.shelf / added.file)
-    else:
-        assert entry is not None
-        file = str(catalog.folder / entry.module)
+    ours = "the module that ships with fedkg"
     return EntryInfo(
         name=name,
-        title=entry.title if entry is not None else (added.title if added is not None else ""),
-        iri=entry.iri if entry is not None else (added.iri if added is not None else ""),
+        title=known.title,
         version=entry.version if entry is not None and added is None else "",
+        iri=known.iri,
+        prefix=known.prefix,
+        namespace=known.namespace,
         prefixes=catalog.prefixes_of(name),
-        in_use="module" if added is None else "added",
-        file=file,
-        additions=entry.additions if entry is not None else (),
-        added_from=added.source if added is not None else "",
-        always=entry.always if entry is not None else False,
         official_source=official.source if official is not None else "",
         official_sha256=official.sha256 if official is not None else "",
-        official_licence=official.licence if official is not None else "",
+        licence=official.licence if official is not None else "",
+        loaded_from=ours if added is None else f"{added.source} (sha256 {added.sha256[:12]})",
+        in_use="module" if added is None else "added",
+        file=str(catalog.shelf / added.file) if added is not None else str(catalog.folder / entry.module) if entry is not None else "",
+        additions=entry.additions if entry is not None else (),
+        always=entry.always if entry is not None else False,
     )

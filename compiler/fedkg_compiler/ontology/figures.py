@@ -18,6 +18,7 @@ import pyoxigraph as ox
 from pydantic import BaseModel, ConfigDict
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.ontology.alignment.entailed import Entailed, entailed
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.documents import documents_of, our_file
 from fedkg_compiler.ontology.gather import definitions
@@ -70,12 +71,17 @@ class Figures(BaseModel):
 
 
 class Report(BaseModel):
-    """The figures of each ontology, sorted by name, and of all together, alignments included."""
+    """The figures of each ontology, sorted by name, and of all together, alignments included.
+
+    Attributes:
+        entailed: what the mappings between them bring about; None unless two or more were asked for by name.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     ontologies: tuple[Figures, ...]
     total: Figures
+    entailed: Entailed | None = None
 
 
 def report_figures(names: Sequence[str] = (), *, home: Path | None = None) -> tuple[Report, tuple[Diagnostic, ...]]:
@@ -101,7 +107,8 @@ def report_figures(names: Sequence[str] = (), *, home: Path | None = None) -> tu
     )
     everything = [document for name in chosen for document in documents[name]]
     total = _figures("all", "", [*everything, *aligned], whole, whole, matched)
-    return Report(ontologies=rows, total=total), tuple(problems)
+    by_mappings = entailed(everything, aligned, catalog) if len(set(names)) > 1 else None
+    return Report(ontologies=rows, total=total, entailed=by_mappings), tuple(problems)
 
 
 def _kinds(name: str, documents: Iterable[Document]) -> dict[str, TermKind]:

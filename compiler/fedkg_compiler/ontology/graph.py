@@ -103,6 +103,10 @@ class Graph:
         rows = ({name: solution[name] for name in names} for solution in found)
         return [{name: node for name, node in row.items() if isinstance(node, Resource)} for row in rows]
 
+    def node(self, iri: str) -> Resource:
+        """Return the node of an IRI, or of a blank node (``_:b0``). Raises ValueError for what is neither."""
+        return node_of(iri)
+
     def sparql_problem(self, query: str) -> tuple[str, int, int] | None:
         """Return what is wrong with the text of a query, with line and column, or None where it is SPARQL."""
         return answer.sparql_problem(query, self.vocabulary.prefixes)

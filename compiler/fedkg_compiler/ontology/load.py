@@ -12,9 +12,10 @@ import pyoxigraph as ox
 from fedkg.nearest import Suggestion, certain
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import ABSENT, is_endpoint, is_store, note
+from fedkg_compiler.inputs import ABSENT, is_endpoint, note
 from fedkg_compiler.ontology import pairs
 from fedkg_compiler.ontology.alignment.accepted import accepted
+from fedkg_compiler.ontology.at_once import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.closure import closure
 from fedkg_compiler.ontology.content import apart, checksum
@@ -24,11 +25,12 @@ from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.kinds import told_twice, two_kinds
 from fedkg_compiler.ontology.ownership import Ownership, cut
 from fedkg_compiler.ontology.places import report
-from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
+from fedkg_compiler.ontology.reading import Document, read_rdf
 from fedkg_compiler.ontology.reasoning.clashes import clashes
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
 from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
 from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
+from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.parts import StoredTriples
 from fedkg_compiler.ontology.terms import split_iri
 from fedkg_compiler.ontology.told import Told
@@ -110,7 +112,9 @@ def load_graph(
     kept: Sequence[ox.Quad] = ()
     if client:
         kept, ownership = cut(_triples(loading, equal), whole, client)
-        graph = _graph(loading, found, _closed(loading, kept), whole, ownership)
+        store = ox.Store()
+        store.bulk_extend(kept)
+        graph = _graph(loading, found, _closed(loading, kept, store), whole, ownership)
     else:
         graph = _graph(loading, found, whole, whole)
     documents = (*loading.graphs, *(document for _, document in loading.ontologies))
@@ -132,7 +136,7 @@ def _whole(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> tuple[
     """Everything that is said and follows, and the defined names: as a store on disk has kept them, else worked out and kept there."""
     stored = _stored(loading)
     if not stored:
-        return _closed(loading, _triples(loading, equal), tell=tell), _defined(loading)
+        return _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell), _defined(loading)
     from fedkg_compiler.ontology.stores.closed import Closed, entry_for, find_closed, keep_closed
 
     settings = {"closed": sorted(loading.closed.items()), "partial": sorted(loading.partial), "tell": tell}
@@ -142,7 +146,7 @@ def _whole(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> tuple[
         loading.problems += closed.problems
         return closed.store, closed.defined
     count = len(loading.problems)
-    store, found = _closed(loading, _triples(loading, equal), tell=tell), _defined(loading)
+    store, found = _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell), _defined(loading)
     if all(problem.severity != "error" for problem in loading.problems[count:]) and all(one.problem is None for one in stored):
         keep_closed(entry, Closed(store=store, defined=found, problems=tuple(loading.problems[count:])))
     return store, found
@@ -152,20 +156,33 @@ def _stored(loading: _Loading) -> list[StoredTriples]:
     return [document.triples for document in loading.graphs if isinstance(document.triples, StoredTriples)]
 
 
-def _closed(loading: _Loading, triples: Sequence[ox.Quad], *, tell: bool = True) -> ox.Store:
-    """The triples with what follows from them; without, and a problem told, where that is too much.
+def _filled(loading: _Loading, equal: Sequence[ox.Quad]) -> ox.Store:
+    """A store of everything that is said: that of a large graph with the rest, so that its triples are not put into one again."""
+    documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
+    stores = {
+        number: store
+        for number, document in enumerate(documents)
+        if isinstance(document.triples, LaterTriples) and (store := document.triples.taken()) is not None
+    }
+    largest = max(stores, key=lambda number: len(stores[number]), default=None)
+    whole = ox.Store() if largest is None else stores[largest]
+    whole.bulk_extend(quad for number, document in enumerate(documents) if number != largest for quad in document.triples)
+    whole.bulk_extend(equal)
+    return whole
+
+
+def _closed(loading: _Loading, triples: Sequence[ox.Quad], store: ox.Store, *, tell: bool = True) -> ox.Store:
+    """The store of these triples, with what follows from them; without, and a problem told, where that is too much.
 
     The ontologies, which come first, are closed by themselves and kept. With `tell`, contradictions are told.
     """
-    store = ox.Store()
-    store.extend(triples)
     ontologies = [document for _, document in loading.ontologies]
     base = [quad for document in ontologies for quad in document.triples]
     whole = len(triples) >= len(base) and all(map(is_, triples, base))
     key = " ".join(sorted(document.sha256 for document in ontologies))
     try:
         closed = closure(triples[len(base) :], base=base, key=key) if whole else closure(triples)
-        store.extend(closed.added())
+        store.bulk_extend(closed.added())
     except TooLarge as error:
         loading.problems.append(_too_large(loading, error.property))
         return store
@@ -246,22 +263,10 @@ def _load_file(loading: _Loading, path: Path | str) -> Document | None:
     """Load a graph file, a store or what an endpoint holds once, however often it is named."""
     place = str(path) if is_endpoint(path) else Path(path).resolve()
     if place not in loading.paths:
-        document, problems = _read(path)
+        document, problems = open_graph(path, at_once=True)
         loading.paths[place] = document
         _keep_graph(loading, document, problems)
     return loading.paths[place]
-
-
-def _read(path: Path | str) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    if is_endpoint(path):
-        from fedkg_compiler.ontology.stores.remote import read_endpoint
-
-        return read_endpoint(str(path))
-    if is_store(Path(path)):
-        from fedkg_compiler.ontology.stores.folder import open_store
-
-        return open_store(Path(path))
-    return read_file(Path(path))
 
 
 def _keep_graph(loading: _Loading, document: Document | None, problems: tuple[Diagnostic, ...]) -> None:

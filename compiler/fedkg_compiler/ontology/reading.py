@@ -12,6 +12,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.ontology.at_once import LARGE, LaterTriples, read_at_once
 from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
 from fedkg_compiler.ontology.decoding import decode
 from fedkg_compiler.ontology.places import point, report
@@ -58,11 +59,11 @@ class Document:
     marks: frozenset[str] = frozenset()
 
 
-def read_file(path: Path, *, shown: str | None = None) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+def read_file(path: Path, *, shown: str | None = None, at_once: bool = False) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what the file at `path` says, and what is wrong with it; None where nothing at all could be read.
 
     Args:
-        path: the file, or a folder of XML schemas. shown: how messages name it; default: as given.
+        path: the file, or a folder of XML schemas. shown: how messages name it; default: as given. at_once: as for `read_rdf`.
     """
     name = str(path) if shown is None else shown
     try:
@@ -72,16 +73,19 @@ def read_file(path: Path, *, shown: str | None = None) -> tuple[Document | None,
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         return None, (report("FKG101", point(name), f"{name} cannot be read: {reason}", help="check the path and its spelling"),)
-    return read_rdf(body, file=name, folder=path.parent)
+    return read_rdf(body, file=name, folder=path.parent, at_once=at_once)
 
 
-def read_rdf(body: bytes, *, file: str, folder: Path | None = None) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+def read_rdf(
+    body: bytes, *, file: str, folder: Path | None = None, at_once: bool = False
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return the triples of a file's bytes, and what is wrong with them; None where it is neither RDF nor another source of ontologies.
 
     Relative IRIs are resolved against ``file:///NAME``, so that the result does not depend on the folder.
 
     Args:
         body: the bytes. file: how messages name them. folder: where XML schemas that it includes are; None: none is looked for.
+        at_once: a store of the triples is wanted too; of a large text they are then `at_once.LaterTriples`.
     """
     text, problem = decode(body, file)
     if problem is not None:
@@ -92,6 +96,8 @@ def read_rdf(body: bytes, *, file: str, folder: Path | None = None) -> tuple[Doc
     digest = hashlib.sha256(body).hexdigest()
     if not is_rdf(syntax):
         return _from_source(read_source(syntax, text, file, folder), file, digest, text)
+    if at_once and len(text) >= LARGE and syntax not in _WHOLE and (large := _large(text, body, syntax, file, digest)) is not None:
+        return large, ()
     problems: list[Diagnostic] = []
     prefixes: dict[str, str] = {}
     lenient = False
@@ -109,15 +115,33 @@ def read_rdf(body: bytes, *, file: str, folder: Path | None = None) -> tuple[Doc
     problems += found[0]
     if not lenient and any(problem.code == "FKG104" for problem in found[0]):
         lenient, (raw, _) = True, _parse(text, syntax, file, lenient=True, quiet=True)
-    named = syntax == "n-triples" and "_:" not in text and not lenient
-    places = _places(text, len(raw)) if syntax == "n-triples" and not lenient else None
-    triples, plain = (raw, True) if named else _own(raw, drop_broken=lenient, places=places)
+    triples, plain = _own(raw, drop_broken=True) if lenient else _named(text, syntax, raw)
     importing = (quad for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS)
     imports = tuple(dict.fromkeys(quad.object.value for quad in importing if isinstance(quad.object, ox.NamedNode)))
     document = Document(
         name=file, sha256=digest, triples=tuple(triples), prefixes={**found[1], **prefixes}, imports=imports, text=text, plain=plain
     )
     return document, tuple(problems)
+
+
+def _large(text: str, body: bytes, syntax: RdfSyntax, file: str, digest: str) -> Document | None:
+    """What a large text without a mistake says; None where it has one."""
+    found = read_at_once(text, body, _FORMATS[syntax], _base(file))
+    if found is None:
+        return None
+    triples = LaterTriples(found.store, lambda: tuple(_named(text, syntax, _parse(text, syntax, file, lenient=False, quiet=True)[0])[0]))
+    return Document(name=file, sha256=digest, triples=triples, prefixes=found.prefixes, imports=found.imports, text=text, plain=found.plain)
+
+
+def _named(text: str, syntax: RdfSyntax, quads: list[ox.Quad]) -> tuple[list[ox.Quad], bool]:
+    """The triples of a text without a mistake, with blank nodes named after the content; and whether there are none."""
+    if syntax != "n-triples":
+        return _own(quads, drop_broken=False)
+    return (quads, True) if "_:" not in text else _own(quads, drop_broken=False, places=_places(text, len(quads)))
+
+
+def _base(file: str) -> str:
+    return "file:///" + PurePath(file).name.replace(" ", "%20")
 
 
 def _from_source(source: Read, file: str, digest: str, text: str) -> tuple[Document | None, tuple[Diagnostic, ...]]:
@@ -156,9 +180,8 @@ def _parse(
     text: str, syntax: RdfSyntax, file: str, *, lenient: bool, quiet: bool
 ) -> tuple[list[ox.Quad], tuple[list[Diagnostic], dict[str, str]]]:
     """Read on behind each error as far as the parser can; `quiet`: its errors follow from ones already reported."""
-    base = "file:///" + PurePath(file).name.replace(" ", "%20")
     try:
-        parser = ox.parse(text, format=_FORMATS[syntax], base_iri=base, lenient=lenient)
+        parser = ox.parse(text, format=_FORMATS[syntax], base_iri=_base(file), lenient=lenient)
     except ValueError as error:
         return [], ([report("FKG103", point(file), f"{file} cannot be read as {_NAMES[syntax]}: {error}")], {})
     quads: list[ox.Quad] = []

@@ -134,12 +134,13 @@ def _checksum_problem(digest: str, source: str, sha256: str | None, catalog: Cat
     expected = (sha256 or listed).lower()
     if not expected or digest == expected:
         return None
-    whose = "given" if sha256 else "in the catalogue"
+    whose = "the one given with --sha256" if sha256 else f"that of the file of `{name}` in the catalogue"
     whole = next((other.name for other in catalog.entries.values() if other.official is not None and other.official.sha256 == digest), "")
-    advice = "fetch the file again" if sha256 else f"a newer version of the file? then say so: `--sha256 {digest}`"
+    advice = f"fetch it again, or, if this version is wanted: `--sha256 {digest}`"
     if whole:
         advice = f"this is the file of `{whole}`: fedkg ontology add {whole} {source}"
-    return report("FKG106", point(source), f"the checksum of {source} is {digest}, but the one {whose} is {expected}", help=advice)
+    message = f"{source} is not the file that was meant: its SHA-256 is {digest}, {whose} {expected}"
+    return report("FKG106", point(source), message, help=advice)
 
 
 def _record(name: str, taken: Taken, document: Document, catalog: Catalog) -> Added:

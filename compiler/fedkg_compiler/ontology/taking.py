@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.decoding import decode
-from fedkg_compiler.ontology.fetch import fetch
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.reading import Document, list_digest, read_file, read_rdf
 from fedkg_compiler.ontology.sniff import sniff
@@ -54,6 +53,8 @@ def take(source: str) -> tuple[Taken | None, tuple[Diagnostic, ...]]:
             message = f"{source} is a folder without an XML schema"
             return None, (report("FKG101", point(source), message, help="give a file, or a folder of .xsd files"),)
         return Taken(source=source, files=files, is_folder=True, sha256=_list_digest(files.items())), ()
+    from fedkg_compiler.ontology.fetch import fetch  # the libraries of HTTP and TLS, which a compilation has no need of
+
     body, problems = fetch(source)
     if body is None:
         return None, problems

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedkg_compiler.binding.column_facts import Spoken, facts_of_column, facts_of_key, facts_of_values
 from fedkg_compiler.binding.names import FileRule
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -14,13 +15,11 @@ from fedkg_compiler.driver import look_up
 from fedkg_compiler.ontology.contradictions import shown
 from fedkg_compiler.ontology.graph import Graph, Resource
 from fedkg_compiler.ontology.reasoning.why import Step
-from fedkg_compiler.ontology.standard import FKG, QUDT, RDF, SOSA
 from fedkg_compiler.ontology.terms import local_name
-from fedkg_compiler.reason.pattern_facts import Spoken, facts_of_pattern
 from fedkg_compiler.syntax.tree import InClass, InQuery, Pattern, Quantifier
 
-_QUANTITY = tuple(QUDT + name for name in ("numericValue", "value", "unit", "hasUnit"))
-_OF_COLUMNS = (FKG + "column", FKG + "keyColumn", FKG + "keyValue", *_QUANTITY, SOSA + "observes")
+Meant = Callable[[str], bool]
+"""Whether an IRI is that of the entity that somebody asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,8 @@ class Fact:
     """One triple behind a row.
 
     Attributes:
-        triple: as people write it. place: ``file:line`` where it is told, or the store or endpoint; "" where it is not found.
+        triple: as people write it; of a shape, what it says. place: ``file:line`` where it is told, or the store or endpoint; "" where it
+            is not found.
         rule: by which of OWL 2 RL it was concluded, "" where it is told. premises: what it follows from.
     """
 
@@ -52,32 +52,61 @@ class Origin:
     facts: tuple[Fact, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The same before it is explained; `statements` are those of a shape, with their places."""
+
+    rule: str
+    entity: str
+    spoken: Sequence[Spoken]
+    statements: Sequence[tuple[str, Span]] = ()
+
+
 def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> list[Origin]:
-    """Return where the rows of an entity come from, for each of the rules that stands in a rule file and has some.
+    """Return where the rows of an entity come from, for each of the rules that has some: of rule files, shapes and violation queries.
 
     Args:
-        paths: rule files and graphs, wherever these are. rules: their names. entity: an IRI, a prefixed name, a local name or a label.
+        paths: what was compiled. rules: their names. entity: an IRI, a prefixed name, a local name or a label.
     """
-    sources = look_up(paths)
+    sources, graphs = look_up(paths)
     graph = sources.graph
     if graph is None or graph.told is None:
         return []
-    found: list[Origin] = []
+    wanted = entity.strip().strip("<>")
+
+    def is_meant(iri: str) -> bool:
+        named = wanted in (iri, graph.vocabulary.shorten(iri), local_name(iri))
+        return bool(iri) and (named or wanted.casefold() == graph.label_of(iri).casefold())
+
+    found = [*_of_rules(sources, rules, is_meant)]
+    if len(found) < len(rules):
+        found += _of_shapes(sources, graphs, rules, is_meant)
+        found += _of_queries(sources, rules, is_meant)
+    return [
+        Origin(rule=one.rule, entity=one.entity, label=graph.label_of(one.entity), facts=_explained(graph, one))
+        for one in sorted(found, key=lambda one: rules.index(one.rule))
+    ]
+
+
+def _of_rules(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:
+    """Those of rules in rule files."""
+    from fedkg_compiler.sparql.facts import facts_of_pattern
+
+    graph = sources.graph
+    assert graph is not None
     for rule in sources.names.rules:
-        if rule.rule.name.text not in rules or rule.rule.quantifier is None:
+        name = rule.rule.name.text
+        if name not in rules or rule.rule.quantifier is None:
             continue
         for query, variables in _queries(rule.rule.quantifier, sources):
-            values = _meant(graph, query, variables, entity)
+            values = _meant(graph, query, variables, is_meant)
             if values is None:
                 continue
-            name, node = values
-            spoken = dict.fromkeys(facts_of_pattern(graph, query, {name: node}))
-            spoken |= dict.fromkeys(_of_values(graph, spoken))
-            spoken |= dict.fromkeys(_of_columns(graph, rule, sources, node))
-            iri = getattr(node, "value", str(node))
-            found.append(Origin(rule=rule.rule.name.text, entity=iri, label=graph.label_of(iri), facts=_explained(graph, [*spoken])))
+            variable, node = values
+            spoken = dict.fromkeys(facts_of_pattern(graph, query, {variable: node}))
+            spoken |= dict.fromkeys(_of_columns(rule, sources, node))
+            yield _Found(rule=name, entity=getattr(node, "value", str(node)), spoken=[*spoken])
             break
-    return found
 
 
 def _queries(quantifier: Quantifier, sources: Sources) -> Iterator[tuple[str, list[str]]]:
@@ -99,61 +128,79 @@ def _queries(quantifier: Quantifier, sources: Sources) -> Iterator[tuple[str, li
             return
 
 
-def _meant(graph: Graph, query: str, variables: Sequence[str], entity: str) -> tuple[str, Resource] | None:
-    """The variable and the node that a text means, of those that the query gives; None for none."""
-    wanted = entity.strip().strip("<>")
+def _meant(graph: Graph, query: str, variables: Sequence[str], is_meant: Meant) -> tuple[str, Resource] | None:
+    """The variable and the node that is meant, of those that the query gives; None for none."""
     for row in graph.nodes(query):
         for name in variables:
             node = row.get(name)
-            iri = getattr(node, "value", "")
-            if node is None or not str(node).startswith("<"):
-                continue
-            if wanted in (iri, graph.vocabulary.shorten(iri), local_name(iri)) or wanted.casefold() == graph.label_of(iri).casefold():
+            if node is not None and str(node).startswith("<") and is_meant(getattr(node, "value", "")):
                 return name, node
     return None
 
 
-def _of_values(graph: Graph, spoken: Sequence[Spoken] | dict[Spoken, None]) -> Iterator[Spoken]:
-    """What is said of quantities: their numbers and units."""
-    for _, _, value in spoken:
-        if not str(value).startswith('"'):
-            yield from _said(graph, value, _QUANTITY)
-
-
-def _of_columns(graph: Graph, rule: FileRule, sources: Sources, entity: Resource) -> Iterator[Spoken]:
+def _of_columns(rule: FileRule, sources: Sources, entity: Resource) -> Iterator[Spoken]:
     """What says in which columns the rule's signals stand for the entity, and which rows of the table are about it."""
-    yield from _said(graph, entity, (FKG + "keyColumn", FKG + "keyValue"))
-    kinds = graph.nodes(f"SELECT DISTINCT * WHERE {{ ?e a ?k . ?k <{FKG}keyColumn> ?c }}", {"e": entity})
-    for row in kinds:
-        yield from _said(graph, row["k"], (FKG + "keyColumn",))
-        yield from _said(graph, entity, (RDF + "type",), row["k"])
+    assert sources.graph is not None
+    yield from facts_of_key(sources.graph, entity)
     text = sources.written(rule.rule.span)
     for signal in sources.names.signals.values():
-        if signal.property is None or not re.search(rf"(?<!\w){re.escape(signal.name)}(?!\w)", text):
+        if signal.property is not None and re.search(rf"(?<!\w){re.escape(signal.name)}(?!\w)", text):
+            yield from facts_of_column(sources, signal.property, entity)
+
+
+def _of_shapes(sources: Sources, graphs: Sequence[Path], rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:
+    """Those of components of shapes; the shapes are bound once more, to find their focus nodes."""
+    from fedkg_compiler.shacl import holds_shapes
+
+    if not any(map(holds_shapes, graphs)):
+        return
+    from rdflib import URIRef
+
+    from fedkg_compiler.binding.outcome import Outcome
+    from fedkg_compiler.shacl import bind_shapes, quiet
+    from fedkg_compiler.shacl.facts import facts_of_part, statements
+
+    with quiet():
+        for binder in bind_shapes(graphs, sources, Outcome()):
+            for rule, part in binder.ruled.items():
+                roots = [focus.root for focus in part.foci if isinstance(focus.root, URIRef) and is_meant(str(focus.root))]
+                for root in roots[:1] if rule in rules else ():
+                    yield _Found(rule=rule, entity=str(root), spoken=facts_of_part(binder, part, root), statements=statements(binder, part))
+
+
+def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:
+    """Those of violation queries."""
+    loads = [load for load in sources.names.loads if load.what == "queries"]
+    if not loads:
+        return
+    from fedkg_compiler.sparql.facts import facts_of_query
+    from fedkg_compiler.sparql.files import read_queries
+    from fedkg_compiler.sparql.observed import Observations
+    from fedkg_compiler.sparql.trees import read_tree
+
+    observations = Observations(sources=sources, span=loads[0].span)
+    for query in read_queries(loads, sources):
+        if query.name not in rules:
             continue
-        for fact in sources.columns_of(signal.property, getattr(entity, "value", None)):
-            for observed in graph.nodes(f"SELECT ?x WHERE {{ VALUES ?x {{ <{signal.property}> }} }}"):
-                yield from _said(graph, observed["x"], _OF_COLUMNS)
-            if fact.sensor is not None and not fact.sensor.startswith("_:"):
-                for sensor in graph.nodes(f"SELECT ?x WHERE {{ VALUES ?x {{ <{fact.sensor}> }} }}"):
-                    yield from _said(graph, sensor["x"], _OF_COLUMNS)
-                    yield from _said(graph, sensor["x"], (SOSA + "isHostedBy",), entity)
+        names: dict[str, None] = {}
+
+        def noted(iri: str, names: dict[str, None] = names) -> bool:
+            if is_meant(iri):
+                names[iri] = None
+                return True
+            return False
+
+        spoken = facts_of_query(query, read_tree([query], observations), observations, {}, frozenset(), noted)
+        if names:
+            yield _Found(rule=query.name, entity=next(iter(names)), spoken=spoken)
 
 
-def _said(graph: Graph, subject: Resource, properties: Sequence[str], value: Resource | None = None) -> Iterator[Spoken]:
-    """The triples of a subject by some properties, with one value if it is given."""
-    wanted = " ".join(f"<{iri}>" for iri in properties)
-    given = {"s": subject} if value is None else {"s": subject, "o": value}
-    for row in graph.nodes(f"SELECT * WHERE {{ VALUES ?p {{ {wanted} }} ?s ?p ?o }}", given):
-        yield subject, row["p"], row["o"] if value is None else value
-
-
-def _explained(graph: Graph, spoken: Sequence[Spoken]) -> tuple[Fact, ...]:
+def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
     """The triples with what they follow from, and where that is told."""
     told = graph.told
     assert told is not None
     reasons, prefixes = told.reasons(), {**told.prefixes(), **graph.vocabulary.prefixes}
-    steps = [(triple, reasons.why(*triple)) for triple in spoken]
+    steps = [(triple, reasons.why(*triple)) for triple in _with_values(graph, found.spoken)]
     leaves = [leaf for _, step in steps if step is not None for leaf in step.told()]
     places = told.places(leaves)
     unlined = {document.name for document in told.documents if not document.text}  # stores and endpoints
@@ -169,4 +216,11 @@ def _explained(graph: Graph, spoken: Sequence[Spoken]) -> tuple[Fact, ...]:
             premises=tuple(map(fact, step.premises)),
         )
 
-    return tuple(fact(step or Step(triple=triple)) for triple, step in steps)
+    said = [Fact(triple=text, place=place(span)) for text, span in found.statements]
+    return (*said, *(fact(step or Step(triple=triple)) for triple, step in steps))
+
+
+def _with_values(graph: Graph, spoken: Iterable[Spoken]) -> list[Spoken]:
+    """The triples, and what is said of the quantities among their objects, each once."""
+    found = dict.fromkeys(spoken)
+    return [*(found | dict.fromkeys(facts_of_values(graph, [*found])))]

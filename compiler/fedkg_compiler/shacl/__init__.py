@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.outcome import Outcome
@@ -15,6 +16,9 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.inputs import find, read_bytes
 from fedkg_compiler.syntax.tree import Load, RuleFile
+
+if TYPE_CHECKING:
+    from fedkg_compiler.shacl.bind import ShapesBinder
 
 MARK = b"http://www.w3.org/ns/shacl#"
 """A file without this text holds no shapes."""
@@ -36,24 +40,27 @@ def shape_files(files: Sequence[RuleFile], graphs: Sequence[Path], names: Names,
     return found
 
 
-def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> None:
-    """Bind the shapes of all graphs that hold some; nothing is said where there are none."""
+def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> list[ShapesBinder]:
+    """Bind the shapes of all graphs that hold some; nothing is said where there are none. Returns what bound each file."""
     paths = sorted((path for path in graphs if holds_shapes(path)), key=lambda path: (path.name, str(path)))
     if not paths or sources.graph is None:
-        return
+        return []
     from fedkg_compiler.shacl.bind import ShapesBinder
     from fedkg_compiler.shacl.read import read_shapes
 
+    binders: list[ShapesBinder] = []
     with quiet():
         for path in paths:
             shapes, problems = read_shapes(path)
             if shapes is not None and shapes.shapes and not any(problem.severity == "error" for problem in problems):
+                binders.append(ShapesBinder(shapes, sources, outcome))
                 try:
-                    ShapesBinder(shapes, sources, outcome).bind()
+                    binders[-1].bind()
                 except RecursionError:
                     start = Span(file=str(path), line=1, column=1, end_line=1, end_column=1)
                     message = "the shapes of this file are nested too deeply"
                     sources.problems.error("FKG311", start, message, "give the inner shapes names, and fewer levels")
+    return binders
 
 
 @contextmanager

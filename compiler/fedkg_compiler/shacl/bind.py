@@ -41,7 +41,7 @@ NAMED = 3
 
 
 @dataclass(slots=True)
-class _Part:
+class Part:
     """One constraint component that is checked for its own sake."""
 
     root: Shape
@@ -68,7 +68,9 @@ class ShapesBinder:
         self.file = PurePath(shapes.name).name
         self.taken = {part.rule.name for part in outcome.rows}
         self.placed: dict[tuple[Node, Constraint], Placement] = {}
-        self.parts: dict[tuple[Node, Constraint, Node], _Part] = {}
+        self.parts: dict[tuple[Node, Constraint, Node], Part] = {}
+        self.ruled: dict[str, Part] = {}
+        """The component behind each rule."""
 
     def bind(self) -> None:
         """Place every component; rows, placements and the source go to the outcome."""
@@ -130,7 +132,7 @@ class ShapesBinder:
                     self._gather(root, inner, self._inner(shape, foci, inner), name, above | {shape.node})
                 continue
             part = self.parts.setdefault(
-                (shape.node, constraint, root.node), _Part(root, shape, constraint, part_name(root, name, constraint.name))
+                (shape.node, constraint, root.node), Part(root, shape, constraint, part_name(root, name, constraint.name))
             )
             part.foci += [focus for focus in foci if focus not in part.foci] if len(part.foci) else foci
 
@@ -149,7 +151,7 @@ class ShapesBinder:
 
     # components over the table
 
-    def _query(self, part: _Part) -> None:
+    def _query(self, part: Part) -> None:
         """A SPARQL constraint: its query is split like those of query files."""
         if not part.foci:
             self._no_focus(part)
@@ -180,7 +182,7 @@ class ShapesBinder:
         reason = "" if rows else "the graph alone violates it" if terms else "no focus node has a solution of its static part"
         self._place(part, "rows" if rows else "graph", rule=record.name if rows else "", reason=reason, conforms=conforms)
 
-    def _is_unsound(self, part: _Part) -> bool:
+    def _is_unsound(self, part: Part) -> bool:
         """Whether a part's query is none that SHACL has; then it is said, and pySHACL does not see it."""
         if not part.constraint.is_query:
             return False
@@ -192,7 +194,7 @@ class ShapesBinder:
             return True
         return False
 
-    def _not_asked(self, part: _Part, problem: Refused | SparqlProblem) -> None:
+    def _not_asked(self, part: Part, problem: Refused | SparqlProblem) -> None:
         if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
             self._place(part, "refused", reason=str(problem))
             span = self._component_span(part)
@@ -205,7 +207,7 @@ class ShapesBinder:
         always = [focus for focus in foci if not focus.depends]
         return [*([always] if always else []), *([focus] for focus in foci if focus.depends)]
 
-    def _rows(self, part: _Part) -> None:
+    def _rows(self, part: Part) -> None:
         pieces: dict[tuple[BoundRows, ...], list[Piece]] = {}
         always: list[Focus] = []
         never: list[Focus] = []
@@ -246,20 +248,20 @@ class ShapesBinder:
         rows = bound_rows(record, pieces, self.sources)
         return [either(row, other, record) for row in rows for other in unless] if unless else rows
 
-    def _conditions(self, part: _Part, focus: Focus) -> Iterable[Expr]:
+    def _conditions(self, part: Part, focus: Focus) -> Iterable[Expr]:
         values = [focus.node] if part.shape.path is None else self.partial.values(part.shape.path, focus.node)
         expr = self.partial.component(part.shape, part.constraint, focus.node, values)
         for conjunct in conjuncts(guarded(focus.given, expr)):
             yield required(conjunct)
 
-    def _no_column(self, part: _Part) -> None:
+    def _no_column(self, part: Part) -> None:
         """Nothing to check, since no focus node has a column: said, where the property has columns for others."""
         self._place(part, "graph", conforms=True, reason="no focus node has a column for it")
         message = f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which the table has, but for none of its focus nodes"
         hint = "give them a sensor with `fkg:column`, or a `fkg:keyColumn`, or say what the table's rows are: `rows are CLASS`"
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
-    def _no_focus(self, part: _Part) -> None:
+    def _no_focus(self, part: Part) -> None:
         self._place(part, "graph", conforms=True, reason="no focus node")
         if part.root.node in self.told:
             return
@@ -276,12 +278,13 @@ class ShapesBinder:
         assert self.sources.graph is not None
         return self.sources.graph.label_of(iri)
 
-    def _record(self, part: _Part) -> RuleRecord:
+    def _record(self, part: Part) -> RuleRecord:
         base, number = part.name, 2
         name = base
         while name in self.taken:
             name, number = f"{base}.{number}", number + 1
         self.taken.add(name)
+        self.ruled[name] = part
         own = part.shape if part.shape.message or part.shape.title else part.root
         return RuleRecord.model_validate(
             {
@@ -298,11 +301,11 @@ class ShapesBinder:
 
     # components over the graph
 
-    def _about_rows(self, part: _Part) -> bool:
+    def _about_rows(self, part: Part) -> bool:
         """Whether a static component can be decided for table rows: what a row's class is, is known."""
         return part.constraint.name == "class" and part.shape.path is None
 
-    def _decide(self, static: Sequence[_Part]) -> None:
+    def _decide(self, static: Sequence[Part]) -> None:
         if not any(part.foci for part in static):
             for part in static:
                 self._place(part, "graph", conforms=True, reason="no focus node")
@@ -337,10 +340,10 @@ class ShapesBinder:
         for (node, component), found in by_part.items():
             if (node, component) not in known:  # pySHACL finds what no part stands for: never kept back
                 shape = self.shapes.shapes.get(node) or next(iter(self.shapes.shapes.values()))
-                part = _Part(shape, shape, Constraint(component, URIRef(""), (), node), component)
+                part = Part(shape, shape, Constraint(component, URIRef(""), (), node), component)
                 self._violated(part, found, len(found))
 
-    def _violated(self, part: _Part, found: Sequence[Finding], count: int) -> None:
+    def _violated(self, part: Part, found: Sequence[Finding], count: int) -> None:
         shown = "; ".join(self._finding(item) for item in found[:NAMED])
         more = f"; and {count - NAMED} more" if count > NAMED else ""
         own = part.constraint.message or part.shape.message or part.root.message
@@ -357,7 +360,7 @@ class ShapesBinder:
 
     # placements
 
-    def _place(self, part: _Part, where: str, *, rule: str = "", reason: str = "", conforms: bool | None = None) -> None:
+    def _place(self, part: Part, where: str, *, rule: str = "", reason: str = "", conforms: bool | None = None) -> None:
         key = part.shape.node, part.constraint
         placement = Placement.model_validate(
             {"source": self.file, "part": part.name, "where": where, "rule": rule, "reason": reason, "conforms": conforms}
@@ -367,7 +370,7 @@ class ShapesBinder:
         if known is None or rank.index(placement.where) > rank.index(known.where) or known.reason == "no focus node":
             self.placed[key] = placement
 
-    def _refuse(self, part: _Part, reason: str, help: str = "") -> None:
+    def _refuse(self, part: Part, reason: str, help: str = "") -> None:
         self._place(part, "refused", reason=reason)
         if part.shape.node not in self.told:
             self.sources.problems.warning("FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help)
@@ -377,7 +380,7 @@ class ShapesBinder:
     def _span(self, line: int, column: int = 1, width: int = 1) -> Span:
         return Span(file=self.shapes.name, line=line, column=column, end_line=line, end_column=column + width)
 
-    def _component_span(self, part: _Part) -> Span:
+    def _component_span(self, part: Part) -> Span:
         """Where the component's parameter stands, as far as the text tells."""
         line, column, width = self.shapes.place(part.shape.line, part.constraint.name)
         return self._span(line, column, width)

@@ -6,6 +6,7 @@ Source: SHACL (W3C 2017), sections 5 and 6 and appendix A.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal as OneOf
@@ -15,9 +16,11 @@ from rdflib import RDF, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import Known, Not, Or, RuleRecord
+from fedkg_compiler.binding.column_facts import Spoken
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.logic import Observed, Refused
@@ -25,7 +28,7 @@ from fedkg_compiler.shacl.model import Alternative, Constraint, Inverse, Path, R
 from fedkg_compiler.shacl.observe import NUMBERS, Row, Value
 from fedkg_compiler.shacl.read import SH, declared_prefixes
 from fedkg_compiler.sparql.parser import parse_query
-from fedkg_compiler.sparql.prebound import ROW, BoundQuery, bind_query
+from fedkg_compiler.sparql.prebound import ROW, BoundQuery, bind_query, facts_of_bound
 from fedkg_compiler.sparql.scope import projected
 from fedkg_compiler.sparql.shape import SparqlProblem
 from fedkg_compiler.sparql.tree import Bind, Const, Elsewhere, Minus, Predicate, Query, SubSelect, Triple, Values, Var, walk
@@ -149,17 +152,35 @@ class Queries:
         Raises:
             Refused: SHACL has no such query, or something in it is no RDF term. SparqlProblem: it cannot be split.
         """
+        focus = list(dict.fromkeys(focus))
+        text, bound, prefixes = self._bound(shape, constraint, focus)
+        return bind_query(text, where, self.sources, bound=bound, record=record, prefixes=prefixes)
+
+    def facts(self, shape: Shape, constraint: Constraint, focus: URIRef, where: Span) -> list[Spoken]:
+        """The triples behind the rows of a constraint's query for a focus node. Raises as `bind`."""
+        text, bound, prefixes = self._bound(shape, constraint, [focus])
+        return facts_of_bound(text, where, self.sources, bound=bound, node=self._node(focus), prefixes=prefixes)
+
+    def target_facts(self, select: str, node: URIRef, where: Span) -> list[Spoken]:
+        """The triples that make a node a focus node of a target with a query. Raises SparqlProblem."""
+        return facts_of_bound(select, where, self.sources, bound={"this": [_written(node)]}, node=self._node(node))
+
+    def _node(self, iri: URIRef) -> Resource:
+        assert self.sources.graph is not None, "the driver loads a graph where shapes are"
+        return self.sources.graph.node(str(iri))
+
+    def _bound(self, shape: Shape, constraint: Constraint, focus: Several[Value]) -> tuple[str, dict[str, list[str]], Mapping[str, str]]:
+        """The query of a constraint as a violation query, the values of its variables, and its prefixes. Raises as `bind`."""
         found = asked(self.shapes, shape, constraint)
         if found is None:
             raise Refused("its query is missing, or it has none for this kind of shape")
-        focus = list(dict.fromkeys(focus))
         text = self._text(found, shape)
         self._check(text, found, of_rows=any(isinstance(node, Row) for node in focus))
         bound = {"this": [_written(node) for node in focus]}
         bound |= {name: [_written(value)] for name, value in found.parameters.items()}
         if isinstance(shape.node, URIRef):
             bound |= {"currentShape": [_written(shape.node)], "shapesGraph": [f"<{SH}>"]}
-        return bind_query(text, where, self.sources, bound=bound, record=record, prefixes=found.prefixes)
+        return text, bound, found.prefixes
 
     def target(self, select: str, node: Node | Row, record: RuleRecord, where: Span) -> BoundQuery:
         """When a node is a focus node of a target whose query reads the table: its rows hold where it is none.

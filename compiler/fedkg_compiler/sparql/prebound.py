@@ -7,11 +7,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fedkg.pack import RuleRecord
+from fedkg_compiler.binding.column_facts import Spoken
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.standard import RDF
 from fedkg_compiler.ontology.terms import Iri, Literal
+from fedkg_compiler.sparql.facts import facts_of_query
 from fedkg_compiler.sparql.frames import Answer, Batch
 from fedkg_compiler.sparql.observed import Observations
 from fedkg_compiler.sparql.reading import plain_text
@@ -69,17 +72,9 @@ def bind_query(
     Example:
         ``bind_query("SELECT $this WHERE { $this plant:torque ?t FILTER(?t > 60) }", span, sources, bound={"this": ["<...#M1>"]}, ...)``
     """
-    assert sources.graph is not None, "queries ask a graph"
-    graph = sources.graph
-    prologue, form, constants, body = Reader({**graph.vocabulary.prefixes, **(prefixes or {})}).read(text)
-    query = QueryText(
-        file=where.file, text=text, prologue=prologue, form=form, constants=constants, body=body, name=record.name, hard=record.hard,
-        place=where,
-    )  # fmt: skip
-    observations = Observations(sources=sources, span=where)
-    tree = read_tree([query], observations)
-    for token in form.holes:
-        query.constant(token)
+    query, tree, observations = _read(text, where, sources, record, prefixes)
+    graph = observations.sources.graph
+    assert graph is not None, "queries ask a graph"
     about, *others = bound
     maker = RowMaker(graph, observations, lambda _: record)
     batch = Batch(queries=[query], open={}, graph=graph, observations=observations)
@@ -99,6 +94,47 @@ def bind_query(
             rows += [replace(item, entities=(maker.label((term,)),) * len(item.entities)) for item in found.rows]
             violations |= {term: None} if found.violations else {}
     return BoundQuery(rows=tuple(rows), violations=tuple(violations), reads=reads)
+
+
+def facts_of_bound(
+    text: str,
+    where: Span,
+    sources: Sources,
+    *,
+    bound: Mapping[str, Sequence[str]],
+    node: Resource,
+    prefixes: Mapping[str, str] | None = None,
+) -> list[Spoken]:
+    """Return the triples behind the rows of a query that `bind_query` binds, for one value of its first variable.
+
+    Args:
+        bound: as there, of the first variable that value alone. node: the same, as the graph has it.
+
+    Raises:
+        SparqlProblem: as there.
+    """
+    query, tree, observations = _read(text, where, sources, RuleRecord(name="asked", file="", line=1), prefixes)
+    about = next(iter(bound))
+    parts = {name: _values(tree.at, name, values, sources) for name, values in bound.items()}
+    given = replace(tree, where=_given(tree.where, parts))
+    return facts_of_query(query, given, observations, {about: node}, frozenset(bound), lambda iri: iri == getattr(node, "value", None))
+
+
+def _read(
+    text: str, where: Span, sources: Sources, record: RuleRecord, prefixes: Mapping[str, str] | None
+) -> tuple[QueryText, Query, Observations]:
+    """A text as a query that stands at a place, its tree, and what it may read. Raises SparqlProblem."""
+    assert sources.graph is not None, "queries ask a graph"
+    prologue, form, constants, body = Reader({**sources.graph.vocabulary.prefixes, **(prefixes or {})}).read(text)
+    query = QueryText(
+        file=where.file, text=text, prologue=prologue, form=form, constants=constants, body=body, name=record.name, hard=record.hard,
+        place=where,
+    )  # fmt: skip
+    observations = Observations(sources=sources, span=where)
+    tree = read_tree([query], observations)
+    for token in form.holes:
+        query.constant(token)
+    return query, tree, observations
 
 
 def _turns(tree: Query, about: str, values: Sequence[str]) -> list[Sequence[str]]:

@@ -66,6 +66,7 @@ def table_set(path: str | Path, contract: DataContract, *, output: str = "", sit
         time=_times(table, contract.time) if contract.time else None,
         step=contract.step or 1.0,
         step_unit="s" if contract.time else "",
+        since_1970=bool(contract.time) and not table.is_numeric(contract.time or ""),
         notes=read.notes,
     )
 

@@ -6,6 +6,7 @@ Tables of people (with prose, odd headers, mixed columns) are read by `fedkg.tab
 from __future__ import annotations
 
 import gzip
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,8 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
 
 
 def seconds(times: list[str]) -> NDArray[np.float64]:
-    """Times of one form as seconds since 1970; NaN where a text is none."""
+    """Times of one form as seconds since 1970, on whatever machine; NaN where a text is none."""
     from fedkg.tables import parse_times
 
-    epoch = np.array([np.nan if moment is None else moment.timestamp() for moment in parse_times(times)])
+    epoch = np.array([np.nan if moment is None else moment.replace(tzinfo=UTC).timestamp() for moment in parse_times(times)])
     return np.asarray(epoch, dtype=np.float64)

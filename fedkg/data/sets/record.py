@@ -31,7 +31,8 @@ class DataSet:
         task: what y is. classes: their names, for classes.
         clients: text [N], the site, station, unit or run a sample belongs to; None where the source has none.
         time: float64 [N], order of the samples of a client, in `step_unit`; None where samples have no order.
-        step: distance of two neighbouring samples in time. step_unit: ``h``, ``s``, ``cycle``.
+        step: distance of two neighbouring samples in time. step_unit: ``h``, ``s``, ``cycle``. since_1970: whether `time` counts from the
+            beginning of 1970, so that it names moments (without a zone: those of the source).
         test: bool [N], the samples that the source sets aside for the test; None where it sets none aside.
         notes: what people should know: subsets, lost precision, gaps.
 
@@ -52,6 +53,7 @@ class DataSet:
     time: NDArray[np.float64] | None = None
     step: float = 1.0
     step_unit: str = ""
+    since_1970: bool = False
     test: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = field(default=())
 

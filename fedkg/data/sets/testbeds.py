@@ -167,13 +167,19 @@ def _generated(name: str, title: str, features: tuple[str, ...], units: tuple[st
             x[start : start + length, hit] += draw.choice([-1, 1], len(hit)) * draw.uniform(2, 4, len(hit))
             y[start : start + length] = 1.0
         made.append((f"run {run}", np.arange(STEPS, dtype=np.float64), level * (1 + 0.02 * x), y, run > 0))
-    return _runs(name, generated(title, seed), features, units, made)
+    return _runs(name, generated(title, seed), features, units, made, dated=False)
 
 
 def _runs(
-    name: str, source: str, features: tuple[str, ...], units: tuple[str, ...], runs: Sequence[tuple[str, F64, F64, F64, bool]]
+    name: str,
+    source: str,
+    features: tuple[str, ...],
+    units: tuple[str, ...],
+    runs: Sequence[tuple[str, F64, F64, F64, bool]],
+    *,
+    dated: bool = True,
 ) -> DataSet:
-    """Runs (name, seconds, values, labels, whether it is a test) one after the other."""
+    """Runs (name, seconds, values, labels, whether it is a test) one after the other; `dated`: the seconds are those since 1970."""
     lengths = [len(values) for _, _, values, _, _ in runs]
     return DataSet(
         name=name,
@@ -186,5 +192,6 @@ def _runs(
         clients=labels([run for run, _, _, _, _ in runs], lengths),
         time=np.concatenate([moments for _, moments, _, _, _ in runs]),
         step_unit="s",
+        since_1970=dated,
         test=np.repeat([test for _, _, _, _, test in runs], lengths),
     )

@@ -110,6 +110,7 @@ def _hourly(name: str, source: str, names: list[str], hours: list[F64], volumes:
         clients=labels(names, [len(part) for part in volumes]),
         time=np.concatenate(hours),
         step_unit="h",
+        since_1970=True,
         notes=(*notes, f"{missing:.1%} of the hours are unknown"),
     )
 

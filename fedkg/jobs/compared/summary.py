@@ -125,6 +125,7 @@ def sentences(results: Sequence[Result], target: float) -> list[str]:
         said += [_compared(base, other) for other in scene if other is not base and not other["baseline"]]
         if base["corrupted"]:
             said += [_weight(row) for row in scene if row["alpha_corrupted"] and row["alpha_corrupted"]["mean"] is not None]
+    said += _augmented(results)
     if results and not math.isnan(target) and all(row["reached"] == 0 for row in results):
         measure = BY_NAME[results[0]["measure"]]
         said.append(f"No training reached {'an' if measure.name == 'f1' else 'the'} {measure.title} of {target:g} on the test rows.")
@@ -152,6 +153,27 @@ def _compared(base: Result, other: Result) -> str:
     judged = _words(verdict(ours["values"], theirs["values"]))
     better = "" if measure.higher else " (less is better)"
     return f"{where}, {other['title']} ends at {measure.title} {_pm(ours)}{better}, {base['title']} at {_pm(theirs)}: {judged}.{rho}"
+
+
+def _augmented(results: Sequence[Result]) -> list[str]:
+    """Whether states beside the signals helped, of every algorithm that was trained with and without them."""
+    said = []
+    for row, other in ((row, other) for row in results for other in results if row["corrupted"] == other["corrupted"]):
+        field = next((field for field in ("augment", "augment.by") if row["setting"].get(field) not in (None, "none")), "")
+        if not field or other["algorithm"] != row["algorithm"] or other["setting"] != {**row["setting"], field: "none"}:
+            continue
+        measure, rest = BY_NAME[row["measure"]], {name: value for name, value in row["setting"].items() if name != field}
+        ours, theirs = row[measure.name], other[measure.name]
+        where = "".join(f", {name.rpartition('.')[2]} {value}" for name, value in rest.items())
+        damaged = f", wrong labels at {row['corrupted']}" if row["corrupted"] else ""
+        better = "" if measure.higher else " (less is better)"
+        own = row["preset"] == "local_only" or row["setting"][field] == "filter"
+        whose = "the states of each site's own filter" if own else "the states of a learning of causes"
+        said.append(
+            f"{row['title']}{where}{damaged} ends at {measure.title} {_pm(ours)}{better} with {whose} among its inputs, at {_pm(theirs)} "
+            f"without: {_words(verdict(ours['values'], theirs['values']))}."
+        )
+    return said
 
 
 def _words(found: Verdict) -> str:

@@ -11,7 +11,7 @@ from fedkg.federated import Algorithm, Problem, Scorer
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
-from fedkg.jobs.graphs import Graphs, graph_sources
+from fedkg.jobs.graphs import Graphs
 from fedkg.jobs.measure import MEASURES, Measure
 from fedkg.jobs.set_rows import set_rows, sets_of_arm
 from fedkg.jobs.tables.judge import data_checks, module_of, no_tally, rule_table, scorer_of
@@ -19,6 +19,7 @@ from fedkg.jobs.tables.prepare import Prepared, Scenario, coded, prepare, scenar
 from fedkg.jobs.tables.probe import probe_rows
 from fedkg.jobs.tables.sites import site_rows
 from fedkg.jobs.training import Held, algorithm_of_arm, held_of, judged, model_of, problem_of, unbound
+from fedkg.learned import Window
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
 
@@ -83,7 +84,12 @@ class Tables:
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
         """See `Ground.files`."""
-        return (*self.prepared.tables.files, *graph_sources(self.job))
+        return (*self.prepared.tables.files, *self._graphs.sources(self.job))
+
+    @property
+    def reach(self) -> Window | None:
+        """See `Ground.reach`."""
+        return self.prepared.tables.reach
 
     @property
     def measure(self) -> Measure:

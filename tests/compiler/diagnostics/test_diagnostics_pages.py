@@ -52,7 +52,7 @@ def codes_of(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[s
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(folder)
-    graphs = [Path(name) for name in files if name.endswith((".ttl", ".rdf")) and f'"{name}"' not in files["page.fkg"]]
+    graphs = [Path(name) for name in files if name.endswith((".ttl", ".rdf", ".xsd")) and f'"{name}"' not in files["page.fkg"]]
     return {problem.code: problem.severity for problem in compile_rules([Path("page.fkg")], graphs=graphs).diagnostics} if files else {}
 
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg import authoring
-from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence
-from fedkg_compiler.learned.candidates import _rounded, proposed
+from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, Precedence, RuleEvidence
+from fedkg_compiler.learned.candidates import proposed
 from fedkg_compiler.learned.to_rdf import turtle
+from fedkg_compiler.learned.written import rounded
 
 TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
 
@@ -81,10 +82,10 @@ def test_evidence_about_the_data_becomes_notes() -> None:
 
 @given(st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-6), st.sampled_from(["up", "down"]))
 def test_rounding_never_tightens(value: float, direction: str) -> None:
-    rounded = float(_rounded(value, direction))
+    found = float(rounded(value, direction))
     slack = 1e-5 * abs(value) + 1e-12
-    assert rounded >= value - slack if direction == "up" else rounded <= value + slack
-    assert abs(rounded - value) <= 2e-3 * abs(value) + slack
+    assert found >= value - slack if direction == "up" else found <= value + slack
+    assert abs(found - value) <= 2e-3 * abs(value) + slack
 
 
 def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> None:
@@ -123,3 +124,40 @@ def test_where_nothing_is_sure_that_is_said() -> None:
     made = proposed([_learned(edges=(edge,))])
     assert (made.rules, made.causes, made.notes) == (0, 0, 0)
     assert "# Nothing to propose" in made.text
+
+
+FOLLOWED = Precedence(leads="P 1", rise=0.52881, follows="N2", answer=-0.26759, within=2, kept=0.8, chance=0.25, cases=240)
+
+
+def test_an_edge_is_judged_by_its_corrected_p_value() -> None:
+    told = CausalEdge(driver="a", driven="b", strength=0.3, p_value=0.01, adjusted=0.04)
+    lost = CausalEdge(driver="b", driven="a", strength=0.3, p_value=0.01, adjusted=0.06)
+    made = proposed([_learned(edges=(told, lost))])
+    assert "a drives b (0.3)." in made.text
+    assert "b drives a" not in made.text
+    assert "fkg:adjustedPValue ?p . FILTER(?p <= 0.05)" in made.text
+    assert "b drives a" in proposed([_learned(edges=(told, lost))], alpha=0.1).text
+
+
+def test_edges_of_either_kind_are_read_by_the_word_they_have() -> None:
+    old = CausalEdge(driver="a", driven="b", strength=0.3, p_value=0.01)
+    new = CausalEdge(driver="b", driven="a", strength=0.3, p_value=0.01, adjusted=0.02)
+    text = proposed([_learned(edges=(old, new))]).text
+    assert "cause found_1_ahead\n" in text
+    assert "cause found_1_ahead_uncorrected\n" in text
+
+
+def test_what_follows_what_is_proposed_as_a_rule_that_compiles(tmp_path: Path) -> None:
+    edge = CausalEdge(driver="a", driven="b", strength=0.3, p_value=0.01, adjusted=0.01, precedence=FOLLOWED)
+    back = edge.model_copy(update={"precedence": FOLLOWED.model_copy(update={"answer": 0.1, "within": 1})})
+    found = _learned(edges=(edge, back))
+    made = proposed([found])
+    assert made.rules == 2
+    assert "require if p_1 - past p_1 >= 0.5289 then eventually [1, 2] n2 - past n2 <= -0.2675" in made.text
+    assert "require if p_1 - past p_1 >= 0.5289 then eventually [1, 1] n2 - past n2 >= 0.1" in made.text
+    assert 'rule n2_follows_p_1_2 "When P 1 rises, N2 rises within 1 step."' in made.text
+    (tmp_path / "candidates.fkg").write_text(made.text)
+    (tmp_path / "found.ttl").write_text(turtle(found))
+    result = authoring.check([tmp_path / "candidates.fkg", tmp_path / "found.ttl"])
+    assert result.pack is not None, [one.message for one in result.diagnostics]
+    assert [rule.name for rule in result.pack.manifest.rules] == ["n2_follows_p_1", "n2_follows_p_1_2"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.errors import FedkgError
-from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence, UsedFile
+from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, Precedence, RuleEvidence, UsedFile
 from fedkg_compiler.learned.from_rdf import read
 from fedkg_compiler.learned.to_rdf import turtle
 
@@ -31,6 +31,7 @@ properties = st.builds(
     numbers=st.tuples(numbers, steps),
     traces=st.integers(1, 100),
     epsilon=st.none() | st.floats(0.125, 8),
+    window=st.none() | st.just(("2024-03-04T09:30:00", "2024-03-05T10:00:00")) | st.just(("0 s", "9 s")),
 )
 evidence = st.builds(
     RuleEvidence,
@@ -43,7 +44,27 @@ evidence = st.builds(
     violated=st.just(0),
     example=names | st.just(""),
 )
-edges = st.builds(CausalEdge, driver=names, driven=names, strength=reals, lag=st.integers(1, 4), p_value=st.none() | st.floats(0.001, 1))
+followed = st.builds(
+    Precedence,
+    leads=names,
+    rise=reals,
+    follows=names,
+    answer=reals,
+    within=st.integers(1, 4),
+    kept=st.floats(0, 1),
+    chance=st.floats(0, 1),
+    cases=st.integers(1, 99),
+)
+edges = st.builds(
+    CausalEdge,
+    driver=names,
+    driven=names,
+    strength=reals,
+    lag=st.integers(1, 4),
+    p_value=st.none() | st.floats(0.001, 1),
+    adjusted=st.none() | st.floats(0.001, 1),
+    precedence=st.none() | followed,
+)
 learnt = st.builds(
     Learned,
     run=st.just("ab12"),
@@ -51,6 +72,7 @@ learnt = st.builds(
     software=st.just("fedkg 0"),
     began=st.just("2026-01-31T12:00:00+01:00"),
     step=st.none() | st.just(60.0),
+    window=st.none() | st.just(("row 1", "row 300")),
     files=st.just((UsedFile(name="a.csv", sha256="00"),)),
     properties=st.lists(properties, max_size=3).map(tuple),
     evidence=st.lists(evidence, max_size=3).map(tuple),
@@ -69,7 +91,7 @@ def test_what_is_written_is_read_again(learned: Learned) -> None:
         assert found == ()
         return
     (one,) = found
-    assert (one.run, one.title, one.began) == (learned.run, learned.title, learned.began)
+    assert (one.run, one.title, one.began, one.window) == (learned.run, learned.title, learned.began, learned.window)
     assert one.properties == learned.properties
     assert one.evidence == learned.evidence
     assert one.edges == learned.edges

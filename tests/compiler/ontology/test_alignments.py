@@ -161,7 +161,11 @@ def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None
     uses = [(name, HERE) for name in ("isa95", "mason", "nist")]
     graph, problems, _ = load_graph(uses, {}, [], catalog=catalog, text_graphs=[("plant.ttl", text)])
     assert problems == ()
-    for name in ("isa95:Equipment", "isa95:Work_Unit", "mason:MachineTool", "sosa:FeatureOfInterest"):
+    for name in ("isa95:Equipment", "mason:MachineResource", "mason:MaterialResource"):
         iri, _ = graph.resolve(name, "pname", HERE)
         assert iri is not None
         assert "https://example.org/m1" in graph.instances(iri)
+    for name in ("isa95:Work_Unit", "mason:MachineTool", "sosa:FeatureOfInterest"):  # near, and not what follows
+        iri, _ = graph.resolve(name, "pname", HERE)
+        assert iri is not None
+        assert graph.instances(iri) == []

@@ -54,6 +54,10 @@ def twice(catalog: Catalog) -> Problems:
 
 
 BOMB = '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a SYSTEM "b">]><r>&a;</r>'
+SCHEMA = (
+    '<schema xmlns="http://www.w3.org/2001/XMLSchema" xmlns:x="http://x" targetNamespace="http://x"><complexType name="A"><sequence>'
+    '<element name="t" type="x:ToolTyp"/></sequence></complexType></schema>'
+)
 TRIPLE = "<http://a> <http://b> 1 ."
 TRIPLE_SHA = hashlib.sha256(TRIPLE.encode()).hexdigest()
 
@@ -64,7 +68,7 @@ CASES: dict[str, tuple[str, Case]] = {
     "FKG103": ("the prefix x: is not declared in this file", lambda _c, _: read_rdf(b"x:a <http://b> 1 .", file="a.ttl")[1]),
     "FKG104": ("<a b> is not an IRI; what is said about it is left out", lambda _c, _: read_rdf(b"<a b> <http://b> 1 .", file="a.ttl")[1]),
     "FKG105": ("the import of <http://x> is not followed", lambda c, _: loaded(c, text="<http://y> owl:imports <http://x> .")),
-    "FKG106": ("the checksum of", lambda _c, folder: added(folder, "mason", TRIPLE)),
+    "FKG106": ("x.ttl is not the file that was meant: its SHA-256 is", lambda _c, folder: added(folder, "mason", TRIPLE)),
     "FKG107": ("the entity &a; points outside the file", lambda _c, _: read_rdf(BOMB.encode(), file="a.rdf")[1]),
     "FKG108": ("<plant#> is not an IRI", lambda c, _: loaded(c, prefix="plant#")),
     "FKG109": (
@@ -87,6 +91,7 @@ CASES: dict[str, tuple[str, Case]] = {
         "<http://x#p> is said to be an object property and a data property",
         lambda c, _: loaded(c, text="<http://x#p> a owl:ObjectProperty, owl:DatatypeProperty ."),
     ),
+    "FKG121": ("no schema defines the type `x:ToolTyp`", lambda _c, _: read_rdf(SCHEMA.encode(), file="a.xsd")[1]),
     "FKG124": (
         "the status of a proposed mapping is 'maybe'",
         lambda c, _: loaded(c, text="@prefix fkg: <https://w3id.org/fedkg/ns#> . [] a fkg:ProposedMapping ; fkg:mappingStatus 'maybe' ."),

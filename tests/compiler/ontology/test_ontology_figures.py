@@ -86,3 +86,18 @@ def test_relations_of_official_files_are_those_that_are_known(tmp_path: Path, fi
     add_entry("official", str(SHARED / "ontologies" / file), home=tmp_path)
     report, _ = report_figures(["official"], home=tmp_path)
     assert abs(report.total.relations - relations) <= 10
+
+
+def test_what_mappings_bring_about_is_what_holds_by_them_alone() -> None:
+    found = report_figures(["mason", "isa95"])[0].entailed
+    assert found is not None
+    assert ("mason:MachineResource", "rdfs:subClassOf", "isa95:Equipment") in found.said
+    assert ("mason:Lathe", "rdfs:subClassOf", "isa95:Equipment") in found.follows
+    assert not set(found.said) & set(found.follows)
+    assert all(line[0].startswith("mason:") and line[2].startswith("isa95:") for line in found.follows)
+    assert found.mappings["rdfs:subClassOf"] == len(found.said)
+    assert report_figures(["mason"])[0].entailed is None
+    assert report_figures()[0].entailed is None
+    far = report_figures(["mason", "ssn"])[0].entailed
+    assert far is not None
+    assert (far.mappings, far.said, far.follows) == ({}, (), ())

@@ -12,12 +12,14 @@ import pytest
 from oxigraph_server import in_front, needs_oxigraph, put, reply, serving
 
 from fedkg_compiler.inputs import recording
+from fedkg_compiler.ontology import load_graph
 from fedkg_compiler.ontology.content import checksum
 from fedkg_compiler.ontology.reading import read_rdf
 from fedkg_compiler.ontology.stores.credentials import FILE_VARIABLE, VARIABLE
 from fedkg_compiler.ontology.stores.endpoint import Patience
 from fedkg_compiler.ontology.stores.remote import read_endpoint
 
+SPACE = "https://example.org/plant#"
 PREFIX = "@prefix : <https://example.org/plant#> . @prefix q: <http://qudt.org/schema/qudt/> .\n"
 PLANT = PREFIX + "".join(
     f':M{i} a :Mill ; :label "Mühle {i}"@de ; :maxTorque [ q:numericValue {i}.50 ; q:unit :NM ] ; :tags ("a" {i}) .\n' for i in range(40)
@@ -64,6 +66,33 @@ def test_a_named_graph_is_chosen_by_its_address(server: str) -> None:
     with recording() as inputs:
         assert read(named) == (of_text(PREFIX + ":M1 :power 3 ."), "")
     assert inputs.remote == {f"{server}/query"}
+    assert [(name, count) for name, count, _ in inputs.held] == [(f"{server}/query", 1)]
+
+
+@needs_oxigraph
+def test_two_graphs_of_one_server_are_told_apart_by_what_they_hold(server: str) -> None:
+    with recording() as inputs:
+        for named in ("", "?default-graph-uri=https%3A%2F%2Fexample.org%2Fother"):
+            read(f"{server}/query{named}")
+    held = sorted(inputs.held, key=lambda one: one[1])
+    assert [name for name, _, _ in held] == [f"{server}/query"] * 2
+    assert held[0][1] == 1 < held[1][1]
+
+
+@needs_oxigraph
+@pytest.mark.parametrize("status", ["accepted", "proposed"])
+def test_mappings_that_were_accepted_hold_behind_an_endpoint_too(server: str, status: str) -> None:
+    said = (
+        "@prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . "
+        "[] fkg:mappingSource :Drill ; fkg:mappingPredicate rdfs:subClassOf ; fkg:mappingTarget :Machine ; "
+        f'fkg:mappingStatus "{status}" . :M7 a :Drill .'
+    )
+    put(server, PREFIX + said, "graph=https://example.org/mapped")
+    address = f"{server}/query?default-graph-uri=https%3A%2F%2Fexample.org%2Fmapped"
+    graph, problems, _ = load_graph([], {}, [address])
+    assert [item for item in problems if item.severity == "error"] == []
+    assert graph.instances(f"{SPACE}Drill") == [f"{SPACE}M7"]
+    assert graph.instances(f"{SPACE}Machine") == ([f"{SPACE}M7"] if status == "accepted" else [])
 
 
 @needs_oxigraph

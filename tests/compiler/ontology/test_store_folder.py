@@ -199,6 +199,45 @@ def test_what_follows_is_worked_out_once(store: Path, files: dict[str, Path], mo
     assert machines(store) == ["M1", "M2"]
 
 
+_CLOSING = """
+import sys
+from pathlib import Path
+from fedkg_compiler.ontology import load_graph
+from fedkg_compiler.ontology.stores import closed
+
+moment, store = sys.argv[1:]
+
+def waiting(*_):
+    print("now", flush=True)
+    sys.stdin.read()
+
+if moment == "triples":
+    closed.json.dumps = lambda said, **named: waiting() if "defined" in said else closed.json.JSONEncoder(**named).encode(said)
+else:
+    Path.rename = waiting
+load_graph([], {}, [Path(store)])
+"""
+
+
+@pytest.mark.parametrize("moment", ["triples", "whole"])
+def test_a_closure_whose_making_is_killed_is_none(
+    store: Path, files: dict[str, Path], moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(store, files["one"])
+    child = subprocess.Popen([sys.executable, "-c", _CLOSING, moment, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "now\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    [part] = (store / CLOSED).iterdir()
+    assert part.name.startswith(".")
+    assert machines(store) == ["M1"]
+    [entry] = (store / CLOSED).iterdir()  # what was left is gone
+    assert entry.name == part.name[1:33]
+    monkeypatch.setattr("fedkg_compiler.ontology.load._closed", lambda *_: pytest.fail("closed again"))
+    assert machines(store) == ["M1"]
+
+
 def test_what_was_said_while_closing_is_said_again(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "odd.ttl"
     path.write_text("@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . <https://example.org/a> rdfs:lable 'a' .", encoding="utf-8")

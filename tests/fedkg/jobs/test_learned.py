@@ -50,6 +50,10 @@ def test_what_was_mined_at_each_site_and_in_all(run: Path) -> None:
     assert all([number.name for number in found.numbers] == ["low", "high"] for found in learned.properties)
     assert all(found.numbers[0].value <= found.numbers[1].value for found in learned.properties)
     assert learned.step == 3600
+    assert learned.window == ("2024-01-01T00:00:00", "2024-01-05T23:00:00")
+    assert together.window == max((found.window for found in own), key=str)
+    assert all(found.window is not None and found.window[0] == learned.window[0] for found in own)
+    assert all(found.window is not None and "2024-01-04" < found.window[1] < learned.window[1] for found in own)
     assert [one.rule for one in learned.evidence if one.about == "model"] == ["no_negative"]
 
 
@@ -60,7 +64,10 @@ def test_from_a_run_to_rules_that_compile(
     assert call(capsys, "ontology", "learned", str(run), "-o", "learned.ttl").code == 0
     made = call(capsys, "suggest", "learned.ttl", "-o", "candidates.fkg")
     assert "2 rules" in made.out
-    assert call(capsys, "suggest", str(run)).out.strip() == Path("candidates.fkg").read_text().strip()
+    text = Path("candidates.fkg").read_text()
+    assert call(capsys, "suggest", str(run)).out.strip() == text.strip()
+    assert "data from 2024-01-01T00:00:00 to 2024-01-05T23:00:00)" in text.replace("\n# ", " ")
+    assert "each, from 2024-01-01T00:00:00 to" in text.replace("\n# ", " ")
     pack = authoring.compile([run.parent / "rules.fkg", "candidates.fkg"])
     assert {"early_everywhere", "late_everywhere"} <= {rule.name for rule in pack.manifest.rules}
 

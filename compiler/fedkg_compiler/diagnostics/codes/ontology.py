@@ -80,13 +80,14 @@ its folder. Nothing is fetched that was not asked for, so it is left out. This i
 Give its file as a further graph, or add it with `fedkg ontology add NAME FILE-OR-URL`.""",
     ),
     "FKG106": Code(
-        "a checksum does not fit",
-        """The SHA-256 of a file is not the one in the catalogue, the one given with --sha256, or the one it had when it was
-added.
+        "a file is not the one that was meant",
+        """Three checksums (SHA-256) are held to files: the one given with --sha256, else the one in the catalogue of the official file,
+when an ontology is added; and the one of the added file, whenever it is read again.
 
     fedkg ontology add mason mason.owl        where mason.owl was edited
 
-Fetch the file again. If you want this version, give its own checksum with --sha256.""",
+If the file was cut off or edited, fetch it again. If it is a newer version and you want it, say so with its own checksum: the message
+gives it, for --sha256. If an added file was changed since, add it again.""",
     ),
     "FKG107": Code(
         "dangerous XML entities",
@@ -279,6 +280,23 @@ or a property be an individual too, but not this. It is taken as the first of th
     plant:limit a owl:ObjectProperty , owl:DatatypeProperty .
 
 Give the two things two names.""",
+    ),
+    "FKG121": Code(
+        "a schema names what nothing defines",
+        """An XML schema names a type, an element or a group that neither it nor the schemas that it includes define, or a type that XML
+Schema does not have. Each name is told once, at its first place. The class or property that uses it is read all the same, and the name
+stands for a class of which nothing more is known. Where a schema of the set is not there (`FKG105`), nothing is said: it may be in that.
+
+    signal torque in N.m
+    rule strong require torque <= 60 N.m
+
+    # mill.xsd
+    <schema xmlns="http://www.w3.org/2001/XMLSchema" xmlns:m="http://example.org/mill" targetNamespace="http://example.org/mill">
+      <complexType name="MillType"><sequence><element name="Tool" type="m:ToolTyp"/></sequence></complexType>
+      <complexType name="ToolType"/>
+    </schema>
+
+Mend the name, or add the schema that defines it to the folder.""",
     ),
     "FKG124": Code(
         "a proposed mapping that cannot be taken",

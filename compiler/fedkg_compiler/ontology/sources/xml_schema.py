@@ -11,6 +11,7 @@ from pathlib import Path
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.sources.result import Read
 from fedkg_compiler.ontology.sources.schema_files import Gathered, Schema, gather, gather_folder
+from fedkg_compiler.ontology.sources.schema_missing import missing
 from fedkg_compiler.ontology.sources.schema_names import index, space_of
 from fedkg_compiler.ontology.sources.schema_terms import Terms
 
@@ -34,7 +35,7 @@ def _read(found: Gathered) -> Read:
     return Read(
         triples=terms.triples,
         prefixes=_prefixes(found.schemas),
-        problems=(*_sorted(found.problems), *twice),
+        problems=(*_sorted(found.problems), *twice, *missing(found.schemas, names, found.problems)),
         parts=tuple(sorted(found.parts.items())),
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.inputs import note_remote
+from fedkg_compiler.inputs import note_held, note_remote
 from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
 from fedkg_compiler.ontology.content import lines_of
 from fedkg_compiler.ontology.reading import Document
@@ -62,6 +62,7 @@ def read_endpoint(address: str, patience: Patience | None = None, page: int = PA
     imports = (quad.object.value for quad in triples if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode))
     lines = b"".join(line + b"\n" for line in lines_of(triples))
     digest = hashlib.sha256(lines).hexdigest()
+    note_held(name, len(triples), digest)
     document = Document(
         name=name,
         sha256=digest,

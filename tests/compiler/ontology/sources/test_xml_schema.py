@@ -148,6 +148,29 @@ def test_what_is_defined_twice_is_told_and_the_first_stands() -> None:
     assert says(document, X + "A", RDF + "type", RDFS + "Datatype")
 
 
+def test_names_that_nothing_defines_are_told_once_with_the_first_place() -> None:
+    body = (
+        '<xsd:complexType name="ToolType"/><xsd:attribute name="a" type="xsd:strin"/>\n'
+        '<xsd:complexType name="B"><xsd:sequence><xsd:element name="x" type="ToolTyp"/><xsd:element ref="gone"/>\n'
+        '<xsd:element name="y" type="ToolTyp"/></xsd:sequence><xsd:attribute ref="xml:lang"/></xsd:complexType>\n'
+    )
+    document, problems = read_rdf(f"{HEAD}{body}</xsd:schema>".encode(), file="s.xsd")
+    assert document is not None
+    assert [(one.code, one.severity, one.span.line, one.message) for one in problems] == [
+        ("FKG121", "warning", 2, "XML Schema has no type `xsd:strin`"),
+        ("FKG121", "warning", 3, "no schema defines the type `ToolTyp`, 2 times"),
+        ("FKG121", "warning", 3, "no schema defines the element `gone`"),
+    ]
+    assert [one.help.split("`")[1] if "`" in one.help else "" for one in problems] == ["string", "ToolType", ""]
+    assert says(document, X + "hasx", RDFS + "range", X + "ToolTyp")
+
+
+def test_of_names_that_a_schema_not_there_may_define_nothing_is_said() -> None:
+    body = '<xsd:include schemaLocation="gone.xsd"/><xsd:element name="x" type="ToolType"/>'
+    _, problems = read_rdf(f"{HEAD}{body}</xsd:schema>".encode(), file="s.xsd")
+    assert [one.code for one in problems] == ["FKG105"]
+
+
 def space(root: ET.Element) -> str:
     """The namespace that a file of B2MML defines names in; the core components take that of the files that include them."""
     return root.get("targetNamespace", "http://www.mesa.org/xml/B2MML")

@@ -1,0 +1,64 @@
+"""The triples that say in which column of the table a value stands, and which rows are about an entity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.ontology.graph import Graph, Resource
+from fedkg_compiler.ontology.standard import FKG, QUDT, RDF, SOSA
+
+Spoken = tuple[Resource, Resource, Resource]
+_QUANTITY = tuple(QUDT + name for name in ("numericValue", "value", "unit", "hasUnit"))
+_OF_COLUMNS = (FKG + "column", FKG + "keyColumn", FKG + "keyValue", *_QUANTITY, SOSA + "observes")
+
+
+def facts_of_column(sources: Sources, property_iri: str, entity: Resource | None) -> Iterator[Spoken]:
+    """What says in which column and rows an observed property stands for an entity: what is said of the property, and of its sensors.
+
+    Args:
+        entity: None for the rows of the table themselves.
+    """
+    graph = sources.graph
+    if graph is None:
+        return
+    read = graph.node(property_iri)
+    if entity is not None:
+        yield from facts_of_key(graph, entity)
+        for row in graph.nodes(f"SELECT * WHERE {{ ?e <{property_iri}> ?n . ?n <{FKG}column> ?c }}", {"e": entity}):
+            yield entity, read, row["n"]
+            yield from said(graph, row["n"], _OF_COLUMNS)
+    for fact in sources.columns_of(property_iri, getattr(entity, "value", None)):
+        yield from said(graph, read, _OF_COLUMNS)
+        if fact.sensor is not None and not fact.sensor.startswith("_:"):
+            yield from facts_of_sensor(graph, graph.node(fact.sensor), entity)
+
+
+def facts_of_sensor(graph: Graph, sensor: Resource, entity: Resource | None) -> Iterator[Spoken]:
+    """What is said of the column of a sensor, or of anything that has one, and whose it is."""
+    yield from said(graph, sensor, _OF_COLUMNS)
+    if entity is not None:
+        yield from said(graph, sensor, (SOSA + "isHostedBy",), entity)
+
+
+def facts_of_key(graph: Graph, entity: Resource) -> Iterator[Spoken]:
+    """What says which rows of the table are about an entity."""
+    yield from said(graph, entity, (FKG + "keyColumn", FKG + "keyValue"))
+    for row in graph.nodes(f"SELECT DISTINCT * WHERE {{ ?e a ?k . ?k <{FKG}keyColumn> ?c }}", {"e": entity}):
+        yield from said(graph, row["k"], (FKG + "keyColumn",))
+        yield entity, graph.node(RDF + "type"), row["k"]
+
+
+def facts_of_values(graph: Graph, spoken: Iterable[Spoken]) -> Iterator[Spoken]:
+    """What is said of the quantities among some triples' objects: their numbers and units."""
+    for _, _, value in spoken:
+        if not str(value).startswith('"'):
+            yield from said(graph, value, _QUANTITY)
+
+
+def said(graph: Graph, subject: Resource, properties: Sequence[str], value: Resource | None = None) -> Iterator[Spoken]:
+    """The triples of a subject by some properties, with one value if it is given."""
+    wanted = " ".join(f"<{iri}>" for iri in properties)
+    given = {"s": subject} if value is None else {"s": subject, "o": value}
+    for row in graph.nodes(f"SELECT * WHERE {{ VALUES ?p {{ {wanted} }} ?s ?p ?o }}", given):
+        yield subject, row["p"], row["o"] if value is None else value

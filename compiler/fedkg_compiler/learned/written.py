@@ -1,0 +1,40 @@
+"""How candidate rules are written: numbers, names and comments."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+
+DIGITS = 4
+"""Significant digits of proposed limits; they are rounded to the side on which the property is easier to keep."""
+WIDE = 130
+"""Characters of a comment line."""
+
+
+def rounded(value: float, direction: str) -> str:
+    """A number with few digits, rounded to the looser side; as it is where there is none."""
+    if direction == "none" or value == 0:
+        return plain(value)
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)
+    scaled = value / unit
+    near = round(scaled)
+    if math.isclose(scaled, near, rel_tol=1e-6):  # a limit of the data that came out a hair off
+        return plain(near * unit)
+    return plain((math.ceil(scaled) if direction == "up" else math.floor(scaled)) * unit)
+
+
+def plain(value: float) -> str:
+    """A number without an exponent: ``0.00012``, ``1200``."""
+    return f"{value:.12f}".rstrip("0").rstrip(".") if abs(value) < 1e15 else repr(value)
+
+
+def comment(text: str) -> str:
+    """A text as lines of comment."""
+    return "\n".join(textwrap.wrap(text, WIDE, initial_indent="# ", subsequent_indent="# ", break_long_words=False))
+
+
+def name_of(text: str) -> str:
+    """A name for a rule or signal: letters, digits and underscores."""
+    made = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return made if made[:1].isalpha() else f"found_{made}"

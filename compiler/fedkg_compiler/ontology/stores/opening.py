@@ -1,0 +1,26 @@
+"""Opens a graph wherever it stands: in a file, in a store on disk, or behind an endpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.inputs import is_endpoint, is_store
+from fedkg_compiler.ontology.reading import Document, read_file
+
+
+def open_graph(path: Path | str, *, at_once: bool = False) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+    """Return what a graph says, and what is wrong with it; None where nothing at all could be read.
+
+    Args:
+        path: a file, a store, or the address of an endpoint. at_once: as for `fedkg_compiler.ontology.reading.read_rdf`.
+    """
+    if is_endpoint(path):
+        from fedkg_compiler.ontology.stores.remote import read_endpoint
+
+        return read_endpoint(str(path))
+    if is_store(Path(path)):
+        from fedkg_compiler.ontology.stores.folder import open_store
+
+        return open_store(Path(path))
+    return read_file(Path(path), at_once=at_once)

@@ -1,0 +1,77 @@
+"""From when to when data reaches, in the words of the data: moments where its times are moments, else its own count of steps.
+
+Letters: N samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.data.sets.record import DataSet
+from fedkg.errors import TableError
+from fedkg.learned import Window
+from fedkg.tables import Table, parse_times
+
+_SECONDS = {"s": 1, "h": 3600}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def reach_of(data: DataSet, index: NDArray[np.int64] | None = None, *, before: int = 0, after: int = 0) -> Window | None:
+    """The first and the last time of samples; None where the data has no time.
+
+    Args:
+        index: positions of the samples, of N; None for all. before, after: steps that a sample reaches beyond its own time, as a window
+            reaches from its history to the end of its forecast.
+    """
+    if data.time is None:
+        return None
+    return reach_of_times(data.time if index is None else data.time[index], data, before=before, after=after)
+
+
+def reach_of_times(times: NDArray[np.float64], data: DataSet, *, before: int = 0, after: int = 0) -> Window | None:
+    """The same of times in the unit of a data set; None where none is known."""
+    known = times[~np.isnan(times)]
+    if not known.size:
+        return None
+    return _text(data, float(known.min()) - before * data.step), _text(data, float(known.max()) + after * data.step)
+
+
+def _text(data: DataSet, time: float) -> str:
+    if not data.since_1970:
+        return f"{time:.12g} {data.step_unit}".rstrip()
+    moment = _EPOCH + timedelta(seconds=round(time * _SECONDS[data.step_unit], 6))
+    return moment.replace(tzinfo=None).isoformat()
+
+
+def reach_of_table(table: Table, header: str) -> Window | None:
+    """The first and the last time in a column of a table: moments, or numbers as they stand; None where none can be read."""
+    if header not in table:
+        return None
+    if table.is_numeric(header):
+        numbers = table.numbers(header)
+        known = numbers[np.isfinite(numbers)]
+        return (f"{known.min():.12g}", f"{known.max():.12g}") if known.size else None
+    try:
+        moments = [moment for moment in table.times(header)[0] if moment is not None]
+    except TableError:  # day and month cannot be told apart
+        return None
+    return (min(moments).isoformat(), max(moments).isoformat()) if moments else None
+
+
+def reach_of_rows(table: Table, rows: int, beside: Sequence[str]) -> Window:
+    """The first and the last time of the first rows of a table in order: of its first column of moments, else the numbers of the rows.
+
+    Args:
+        beside: headers that are measurements.
+    """
+    for header in table.headers:
+        if header not in beside and not table.is_numeric(header):
+            texts = table.texts(header)[:rows]
+            first, last = parse_times([texts[0], texts[-1]])
+            if first is not None and last is not None and all("/" not in text for text in (texts[0], texts[-1])):
+                return min(first, last).isoformat(), max(first, last).isoformat()
+    return "row 1", f"row {rows}"

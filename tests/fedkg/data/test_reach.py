@@ -1,0 +1,53 @@
+"""From when to when data reaches: moments, steps and rows, over windows, tables and several sites."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedkg.data.sets import data_set
+from fedkg.data.sets.files import seconds
+from fedkg.data.sets.reach import reach_of, reach_of_rows, reach_of_table
+from fedkg.learned import joined
+from fedkg.tables import read_table
+
+
+def test_moments_of_hours_since_1970_and_steps_of_what_counts_from_its_beginning() -> None:
+    traffic = data_set("traffic", None, seed=0, size=48)
+    assert reach_of(traffic) == ("2024-01-01T00:00:00", "2024-01-02T23:00:00")
+    late = np.flatnonzero(traffic.time == traffic.time[10])  # type: ignore[index]
+    assert reach_of(traffic, late, before=3, after=1) == ("2024-01-01T07:00:00", "2024-01-01T11:00:00")
+    assert reach_of(data_set("skab", None, seed=0, size=2)) == ("0 s", "1199 s")
+    assert reach_of(data_set("ai4i", None, seed=0, size=50)) is None
+
+
+def test_times_of_files_are_read_alike_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert seconds(["1970-01-02 00:00:00", "?"])[0] == 86_400.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_columns_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("when,n,x,odd\n05.03.2024 10:00,7,1,03/04/2024\n04.03.2024 09:30,2,2,05/06/2024\n,,3,04/04/2024\n")
+    table = read_table(tmp_path / "t.csv")
+    assert reach_of_table(table, "when") == ("2024-03-04T09:30:00", "2024-03-05T10:00:00")
+    assert reach_of_table(table, "n") == ("2", "7")
+    assert reach_of_table(table, "odd") is None
+    assert reach_of_table(table, "nowhere") is None
+    assert reach_of_rows(table, 2, ["x"]) == ("2024-03-04T09:30:00", "2024-03-05T10:00:00")
+    assert reach_of_rows(table, 3, ["x"]) == ("row 1", "row 3")
+
+
+def test_several_are_one_where_their_ends_can_be_compared() -> None:
+    assert joined([("2024-03-04", "2024-03-09"), ("2024-03-01T10:00:00", "2024-03-05")]) == ("2024-03-01T10:00:00", "2024-03-09")
+    assert joined([("0 s", "9 s"), ("0 s", "9 s")]) == ("0 s", "9 s")
+    assert joined([("0 s", "9 s"), ("0 s", "19 s")]) is None
+    assert joined([("2024-03-04", "2024-03-09"), None]) is None
+    assert joined([]) is None
