@@ -33,6 +33,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "granger": ("--quick", "--turns", "1"),
     "granger_paper": ("--quick",),
     "granger_skab": ("--quick",),
+    "granger_studies": ("--quick",),
     "graph_store": ("--triples", "10000", "--repeats", "1", "--rdflib", "2000"),
     "keyed_rows": ("--rows", "60", "--machines", "6", "--batch", "64", "--repeats", "2"),
     "legacy_compile": ("--entities", "200", "--queries", "60", "--repeats", "1", "--growth", "200"),

@@ -18,13 +18,18 @@ LAST = torch.iinfo(torch.int64).max
 
 def cohort(seed: int, round: int, population: int, size: int) -> Tensor:
     """Positions of `size` clients drawn uniformly without replacement from `population`, in ascending order: int64 [K]."""
-    keys = fold(root(seed, COHORT, round), torch.arange(population))
-    return torch.argsort(keys, stable=True)[:size].sort().values
+    from fedkg.models.loops.drawn import cohort as drawn
+
+    return drawn(int(root(seed, COHORT, round)), population, min(size, population))
 
 
 def client_keys(seed: int, round: int, purpose: int, clients: Tensor) -> Tensor:
     """One key per client, int64 [C]; `clients` are positions in the whole population, int64 [C]."""
-    return fold(root(seed, purpose, round, device=clients.device), clients)
+    if clients.device.type != "cpu":
+        return fold(root(seed, purpose, round, device=clients.device), clients)
+    from fedkg.models.loops.drawn import keys
+
+    return keys(int(root(seed, purpose, round)), clients)
 
 
 def model_seed(seed: int, place: int) -> int:

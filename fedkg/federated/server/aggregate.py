@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedkg.federated.per_client import per_client
 from fedkg.models.model import Params
+from fedkg.models.products import compiled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,17 +40,18 @@ class WeightedMean:
 
     def add(self, fold: Sums, update: Params, weights: Tensor, groups: Tensor) -> Sums:
         """See `Aggregate.add`."""
-        count = fold.weight.shape[0]
-        share = torch.zeros((count, weights.shape[0]), dtype=torch.float64, device=weights.device)
-        share.scatter_(0, groups.unsqueeze(0), weights.unsqueeze(0))
-        sums: Params = {}
-        for name, total in fold.update.items():
-            if name not in update:
-                sums[name] = total
-                continue
-            flat = update[name].reshape(weights.shape[0], -1)
-            sums[name] = torch.addmm(total.reshape(count, -1), share.to(total.dtype), flat).view(total.shape)
-        return Sums(update=sums, weight=fold.weight + share.sum(1))
+        sent = [name for name in fold.update if name in update]
+        if (
+            all(compiled(fold.update[name]) for name in sent)
+            and len({value.dtype for name in sent for value in (fold.update[name], update[name])}) == 1
+        ):
+            from fedkg.models.loops.summed import add_to
+
+            sums = {name: total.clone(memory_format=torch.contiguous_format) for name, total in fold.update.items()}
+            add_to([sums[name] for name in sent], [update[name] for name in sent], weights, groups)
+        else:
+            sums = dict(fold.update) | _added({name: fold.update[name] for name in sent}, update, weights, groups)
+        return Sums(update=sums, weight=fold.weight.index_add(0, groups, weights))
 
     def finish(self, fold: Sums) -> Params:
         """See `Aggregate.finish`."""
@@ -59,3 +61,14 @@ class WeightedMean:
     def counted(self, fold: Sums) -> Tensor | None:
         """See `Aggregate.counted`."""
         return None
+
+
+def _added(totals: Params, update: Params, weights: Tensor, groups: Tensor) -> Params:
+    """Totals [G, ...] with ``sum_c w_c update_c`` of each group, in tensor operations."""
+    sums: Params = {}
+    for name, total in totals.items():
+        share = torch.zeros((len(total), len(weights)), dtype=torch.float64, device=weights.device)
+        share.scatter_(0, groups.unsqueeze(0), weights.unsqueeze(0))
+        flat = update[name].reshape(len(weights), -1)
+        sums[name] = torch.addmm(total.reshape(len(total), -1), share.to(total.dtype), flat).view(total.shape)
+    return sums

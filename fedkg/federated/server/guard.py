@@ -15,6 +15,7 @@ from fedkg.federated.executors.interface import Updates
 from fedkg.federated.per_client import per_client
 from fedkg.federated.rows import ClientRows
 from fedkg.models.model import Params
+from fedkg.models.products import compiled
 
 
 def usable(updates: Updates) -> Updates:
@@ -22,11 +23,8 @@ def usable(updates: Updates) -> Updates:
 
     A client that would remember such a value is left out too: it keeps what it remembered before.
     """
-    suspicious = torch.zeros(len(updates.clients), dtype=torch.bool, device=updates.clients.device)
     sent = updates.update | updates.shared | updates.remembered
-    for value in sent.values():
-        # The sum is finite when all values are, unless it overflows; so a sum that is not only raises suspicion.
-        suspicious |= ~torch.isfinite(value.flatten(1).sum(1) if value.dim() > 1 else value)
+    suspicious = ~torch.isfinite(_sums(sent, len(updates.clients), updates.clients.device))
     if not bool(suspicious.any()):
         return updates
     rejected = dict(updates.rejected)
@@ -46,6 +44,27 @@ def usable(updates: Updates) -> Updates:
         shared={name: value[keep] for name, value in updates.shared.items()},
         rejected=rejected,
     )
+
+
+def finite(params: Params) -> bool:
+    """Whether all parameters [G, ...] are finite numbers."""
+    held = len(next(iter(params.values())))
+    if bool(torch.isfinite(_sums(params, held, next(iter(params.values())).device)).all()):
+        return True
+    return all(bool(torch.isfinite(value).all()) for value in params.values())
+
+
+def _sums(stack: Params, clients: int, device: torch.device) -> Tensor:
+    """A number for each client, [C], which is finite when all of its values are, unless they overflow: one that is not raises suspicion."""
+    values = list(stack.values())
+    if values and all(compiled(value) and value.dtype == values[0].dtype for value in values):
+        from fedkg.models.loops.summed import sums
+
+        return sums(values)
+    total = torch.zeros(clients, dtype=torch.float64, device=device)
+    for value in values:
+        total += value.flatten(1).sum(1) if value.dim() > 1 else value
+    return total
 
 
 def untold(updates: Updates, before: Mapping[str, ClientRows]) -> Updates:

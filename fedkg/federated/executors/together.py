@@ -1,0 +1,66 @@
+"""Small stacks of updates in one: the server's work on a stack takes as long for one client as for many.
+
+Letters: K sampled clients, C clients of a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from fedkg.federated.executors.interface import Updates
+from fedkg.models.model import Params
+
+ENOUGH = 1 << 20
+"""Bytes of updates from which a stack is worth the server's while."""
+
+
+def together(stacks: Iterator[Updates], clients: int) -> Iterator[Updates]:
+    """The same updates, in their order, stacks of less than `ENOUGH` bytes joined; `clients`: K, after which no more is waited for."""
+    kept: list[Updates] = []
+    held = seen = 0
+    for updates in stacks:
+        held, seen = held + _size(updates), seen + len(updates.clients) + len(updates.rejected)
+        over = held >= ENOUGH or seen >= clients
+        if over:
+            yield _joined([*kept, updates])
+            kept, held = [], 0
+        else:
+            kept.append(_copied(updates))  # what a stack refers to holds until the next one is asked for
+    if kept:
+        yield _joined(kept)
+
+
+def _size(updates: Updates) -> int:
+    """Bytes of what the server looks at, the start of each client counted."""
+    parts = (updates.start, updates.update, updates.remembered, updates.shared)
+    return sum(value.numel() * value.element_size() for part in parts for value in part.values())
+
+
+def _copied(updates: Updates) -> Updates:
+    return _joined([updates], copied=True)
+
+
+def _joined(stacks: list[Updates], *, copied: bool = False) -> Updates:
+    """One stack of several, or a copy of one."""
+    if len(stacks) == 1 and not copied:
+        return stacks[0]
+    rejected: dict[int, str] = {}
+    for one in stacks:
+        rejected |= one.rejected
+    return Updates(
+        clients=torch.cat([one.clients for one in stacks]),
+        groups=torch.cat([one.groups for one in stacks]),
+        start=_each([one.start for one in stacks]),
+        update=_each([one.update for one in stacks]),
+        loss=torch.cat([one.loss for one in stacks]),
+        remembered=_each([one.remembered for one in stacks]),
+        shared=_each([one.shared for one in stacks]),
+        rejected=rejected,
+    )
+
+
+def _each(parts: list[Params]) -> Params:
+    """Tensors of one name one after the other, [C, ...]."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
