@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock, get_ident
 
 import torch
 
@@ -17,22 +18,41 @@ EACH = 4
 
 _PARTS: ContextVar[int | None] = ContextVar("_PARTS", default=None)
 
+_SETTING = Lock()
+_OUTSIDE: dict[int, int] = {}
+"""Of each thread that is inside of `library_threads` now, how many the library's operations took before it came in."""
+
 
 @contextmanager
 def library_threads(count: int) -> Iterator[None]:
     """Inside, the library's operations take so many threads, and compiled loops as many as these took before, if that is more.
 
     Threads of one of the library's operations wait for each other spinning, which is slow where a processor is busy elsewhere; those of
-    compiled loops sleep.
+    compiled loops sleep. A thread that begins takes the number that was set last, whoever set it: one that comes in while another is
+    inside leaves behind what was there before both.
     """
-    before = torch.get_num_threads()
+    own = get_ident()
+    with _SETTING:
+        first = own not in _OUTSIDE
+        before = next(iter(_OUTSIDE.values())) if first and _OUTSIDE else torch.get_num_threads()
+        _take(count)
+        if first:
+            _OUTSIDE[own] = before
     token = _PARTS.set(max(count, _PARTS.get() or before))
-    torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
         _PARTS.reset(token)
+        with _SETTING:
+            if first:
+                _OUTSIDE.pop(own, None)
+            _take(before)
+
+
+def _take(count: int) -> None:
+    """The library's operations take so many threads: those of this thread and of threads that begin later."""
+    if torch.get_num_threads() != count:
+        torch.set_num_threads(count)
 
 
 def in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None:
@@ -71,5 +91,13 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="fedkg")
 
 
+def _alone() -> None:
+    """Forget the threads that there were, which do not survive a fork."""
+    global _SETTING  # one of them may have held it
+    _SETTING = Lock()
+    _OUTSIDE.clear()
+    _threads.cache_clear()
+
+
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_alone)

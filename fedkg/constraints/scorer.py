@@ -90,7 +90,8 @@ class Probe:
         violated, fired = counts.violated, counts.fired
         if not self._whole:
             violated, fired = violated[:, self._scored] * self._timeless, fired[:, self._scored] * self._timeless
-        return ProbeScores(violation=violated.double() / fired.clamp(min=1), counts=fired, applies=(fired > 0).any(dim=0))
+        each = fired[:1] if fired.stride(0) == 0 else fired  # the same for all clients, where answers do not decide it
+        return ProbeScores(violation=violated.double().div_(each.clamp(min=1)), counts=fired, applies=each.any(dim=0))
 
 
 def _over_time(module: ConstraintModule) -> dict[str, str]:

@@ -39,12 +39,15 @@ def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Ten
         inside: bool [C, S], the traces that are there where clients have different numbers of them; None: all.
 
     Raises:
-        LayoutError: a column that the formula reads has no place in the layout, a view other than the plain one, or shapes that do not fit.
+        LayoutError: a column that the formula reads has no place in the layout, a view other than the plain one, shapes that do not fit, or
+            no traces.
     """
     values = x.unsqueeze(0) if x.ndim == 3 else x
     if values.ndim != 4 or values.shape[-1] != len(layout.names):
         raise LayoutError("the traces do not fit their layout", expected=f"[C, S, T, {len(layout.names)}]", received=str(list(x.shape)))
     shape = (int(values.shape[0]), int(values.shape[1]), int(values.shape[2]))
+    if not all(shape):
+        raise LayoutError("there are no traces", expected="a client, a trace and a step at least", received=str(list(x.shape)))
     slots: dict[int, Tensor] = {}
     for slot, place in enumerate(places(pack, bank, layout)):
         channel = values[..., place].double()

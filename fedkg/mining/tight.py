@@ -79,7 +79,7 @@ def mine(
         )
     with library_threads(1):  # its operations are too small to be shared out; the loops are
         bank = pack.conditions[inference.condition]
-        given = channels(pack, bank, x, layout, inside)
+        given = channels(pack, bank, x.detach(), layout, inside)
         fixed = _places(inference, held or {})
         search = _Search(bank, inference, given, pick, fixed, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
         check_horizon(search.reach(0.0), given.shape[2], inference.name)
@@ -107,7 +107,7 @@ def satisfied(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, la
         LayoutError: the traces do not fit the layout. HorizonError: the formula looks beyond them. KnowledgeError: values of another shape.
     """
     bank = pack.conditions[inference.condition]
-    given = channels(pack, bank, x, layout, inside)
+    given = channels(pack, bank, x.detach(), layout, inside)
     search = _Search(bank, inference, given, least, {}, clip=pack.manifest.contract.end == "clip", halving=False)
     if values.shape != search.values.shape:
         raise KnowledgeError(

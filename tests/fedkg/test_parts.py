@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import numpy as np
@@ -52,6 +53,44 @@ def test_no_part_is_at_work_after_an_error() -> None:
     finally:
         torch.set_num_threads(before)
     assert ended
+
+
+def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
+    """The second one begins while the first is inside, and is the last to leave."""
+    before, inside, other, left = torch.get_num_threads(), Event(), Event(), Event()
+    torch.set_num_threads(4)
+
+    def first() -> int:
+        with parts.library_threads(1), parts.library_threads(2):
+            inside.set()
+            other.wait(10)
+        left.set()
+        return torch.get_num_threads()
+
+    def second() -> int:
+        inside.wait(10)
+        with parts.library_threads(1):
+            other.set()
+            left.wait(10)
+        return torch.get_num_threads()
+
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            assert [found.result() for found in (pool.submit(first), pool.submit(second))] == [4, 4]
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.get_num_threads).result() == 4
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_there_was_is_back_after_an_error() -> None:
+    before = torch.get_num_threads()
+    with pytest.raises(ValueError, match="inside"), parts.library_threads(before + 1):
+        raise ValueError("inside")
+    with pytest.raises(RuntimeError), parts.library_threads(0):
+        pass
+    assert torch.get_num_threads() == before
+    assert parts._PARTS.get() is None
 
 
 def test_threads_are_left_alone_where_there_is_no_fork(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ constraints of the pack, r rows of a bank, N' output numbers read per sample, C 
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 
@@ -47,6 +48,10 @@ class SpecialBanks:
         self._constant = of.met.new_zeros(2 * self.rows, dtype=torch.int64)
         targets: list[Target] = []
         self._evaluated = [not self._expressed(folded, first, targets) for folded, first in zip(self.folded, self._first, strict=False)]
+        judged = (
+            plain and folded.bank.rows and not of.asleep(folded.bank) for plain, folded in zip(self._evaluated, self.folded, strict=True)
+        )
+        self._whole = not any(judged)  # no bank is evaluated for each client
         shape = (of.shape[0], self._steps)
         results = self._constant[: self.rows if all(int(target.place[0]) < self.rows for target in targets) else None]
         self._counter = Counter(targets, shape, of.inputs.dtype, results) if targets and of.batch else None
@@ -83,7 +88,9 @@ class SpecialBanks:
         counts, covered = self._counted(answers)
         violated, fired = counts[:, : self.rows], counts[:, self.rows :]
         if not fired.shape[1]:
-            fired = self._constant[self.rows :].expand(clients, -1)
+            fired = self._constant[self.rows :].clone().expand(clients, -1)
+        if broken is None and self._whole and bool(covered.all()):
+            return violated, fired
         uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=1)))[:, 0]
         everyone = torch.arange(clients, device=covered.device)
         outputs: Tensor | None = None
@@ -157,7 +164,7 @@ class SpecialBanks:
         values = answers.new_empty((count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places))
         known = words.lay_out(answers.contiguous().numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
         at = count
-        with library_threads(1):  # its operations are too small to be shared out
+        with library_threads(1) if self._cores else nullcontext():  # its operations are too small to be shared out
             for one, own in self._cores:
                 end = at + one.rows.shape[0]
                 values[at:end] = one.values(values[:count], own)

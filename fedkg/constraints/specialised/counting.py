@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.specialised.clients import Clients, within
-from fedkg.constraints.specialised.programs import Programs, Writer, laid
+from fedkg.constraints.specialised.programs import WORD, Programs, Writer, laid
 
 CHUNK = 1 << 24
 """Verdicts that are held at once on devices without words of bits."""
@@ -49,7 +49,8 @@ class Counter:
     @property
     def places(self) -> int:
         """S, or P without words of bits."""
-        return laid(self._constant.new_empty(self._shape[0] * self._shape[1]), self._shape).shape[0]
+        windows, steps = self._shape
+        return windows * steps if self.programs is None else -(-windows // WORD) * WORD * steps
 
     def laid(self, values: Tensor) -> Tensor:
         """Values [..., P] in the order of the samples that `count` asks for."""

@@ -56,7 +56,7 @@ class Derived:
             value = evaluate(self.node, reading)
         else:
             value = evaluate_term(self.node, reading, guarded=False)
-        return value.expand(self.rows.shape[0], -1).view(-1, *outputs.shape[1:])
+        return value.expand(self.rows.shape[0], -1).view(self.rows.shape[0], *outputs.shape[1:])
 
 
 class Sets:

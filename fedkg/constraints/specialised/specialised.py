@@ -6,6 +6,7 @@ clients (models), R constraints of the pack (banks in pack order), N and N' inpu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -99,13 +100,16 @@ class Specialised:
         special = self._special(computing_dtype(self._batch.x, answers))
         step = max(1, ANSWERS // max(1, self._batch.x.shape[0]))
         with torch.no_grad():
-            parts = [self._counted(special, part, unanswered) for part in torch.split(answers, step)]
+            several = torch.split(answers, step) if answers.shape[0] > step else (answers,)
+            parts = [self._counted(special, part, unanswered) for part in several]
         violated, fired = parts[0] if len(parts) == 1 else (torch.cat(both) for both in zip(*parts, strict=True))
         return Counts(violated=violated, fired=fired)
 
     def _counted(self, special: SpecialBanks, answers: Tensor, unanswered: str) -> tuple[Tensor, Tensor]:
         """Of answers [k, V, P, H]."""
-        broken = ~torch.isfinite(answers).all(dim=3).all(dim=1) if unanswered == "violated" else None
+        # A sum of numbers is one, but for too great ones; with anything else among them it is none.
+        doubtful = unanswered == "violated" and not math.isfinite(answers.sum().item())
+        broken = ~torch.isfinite(answers).all(dim=3).all(dim=1) if doubtful else None
         return special.counts(in_units(self._module.plan, self._module.wires, answers, special.of.inputs.dtype), broken)
 
     def _special(self, dtype: torch.dtype) -> SpecialBanks:

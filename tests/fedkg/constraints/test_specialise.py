@@ -223,6 +223,29 @@ def test_any_number_of_models(clients: int) -> None:
         assert counts.violated[k].tolist() == module(x, y[k]).violated.sum(0).tolist()
 
 
+@pytest.mark.parametrize("clients", [0, 1, 3])
+def test_sums_of_answers_of_any_number_of_models(clients: int) -> None:
+    core = Sum(args=(Slot(index=3, role="output"), Slot(index=4, role="output")))
+    skeleton = Compare(op="le", left=core, right=Param(index=0), scale=5)
+    module = ConstraintModule(pack_of([bank_of(skeleton, [0.5, 0.0, 0.0, 0.0, 0.0, 1.0], [0, 1, 2, 4, 5], rows=6)]), x=X, y=Y)
+    x, y = torch.zeros(20, 4), answers(3, (clients, 20, 5), torch.float32)
+    special = module.specialise(x)
+    assert special.expressed.all()
+    assert special.counts(y).violated.shape == (clients, 6)
+    check(special, [module(x, one) for one in y], y)
+
+
+def test_counts_are_the_callers_own() -> None:
+    """Also of what fires the same for all models."""
+    special = ConstraintModule(guarded(limit=-1.0), x=X, y=Y).specialise(torch.zeros(4, 4))
+    counts = special.counts(torch.ones(1, 4, 5))
+    expected = [part.tolist() for part in (counts.violated, counts.fired)]
+    counts.violated.add_(7)
+    counts.fired.add_(7)
+    again = special.counts(torch.ones(1, 4, 5))
+    assert [part.tolist() for part in (again.violated, again.fired)] == expected
+
+
 def test_rows_that_are_open_nowhere() -> None:
     special = ConstraintModule(guarded(limit=1e9), x=X, y=Y).specialise(torch.zeros(4, 4))
     counts = special.counts(torch.ones(3, 4, 5))

@@ -205,12 +205,22 @@ def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
         found(pack, "t7", traces(1, steps=4))
     with pytest.raises(LayoutError, match="do not fit their layout"):
         found(pack, "t1", traces(1)[..., :1])
+    for none in (traces(1)[:0], traces(1)[:, :0], traces(1)[:, :, :0]):
+        with pytest.raises(LayoutError, match="there are no traces"):
+            found(pack, "t1", none)
     with pytest.raises(LayoutError, match="no place in the layout"):
         mine(pack, pack.manifest.inferences[0], traces(1)[..., :1], layout=fedkg.columns(["y"]))
     with pytest.raises(KnowledgeError, match="share"):
         quantile(0.0)
     with pytest.raises(KnowledgeError, match="epsilon"):
         private(0.9, 0.0, (0, 1), torch.Generator())
+
+
+@pytest.mark.parametrize("name", ["t1", "t5", "both"])
+def test_traces_of_a_model_that_learns_are_numbers(pack: fedkg.Pack, name: str) -> None:
+    learnt, plain = found(pack, name, traces(1).requires_grad_()), found(pack, name, traces(1))
+    assert not learnt.values.requires_grad
+    torch.testing.assert_close(learnt.values, plain.values, rtol=0, atol=0, equal_nan=True)
 
 
 def test_numbers_that_make_no_sense_are_refused(pack: fedkg.Pack) -> None:
