@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg.models.loops.clipped import FLOOR
 from fedkg.models.model import Gradient, Outer
 from fedkg.models.products import compiled, outer_sums
 
@@ -30,10 +31,8 @@ class Affine:
 
     def squares(self) -> Tensor:
         """See `Apart.squares`."""
-        read: Tensor = torch.linalg.vector_norm(self.right, dim=2).square_()
-        if self.bias is not None:
-            read.add_(1.0)
-        return read.mul_(torch.linalg.vector_norm(self.left, dim=2).square_())
+        read: Tensor = torch.linalg.vector_norm(self.right, dim=2).square_().add_(FLOOR if self.bias is None else 1.0)
+        return read.mul_(torch.linalg.vector_norm(self.left, dim=2).square_().add_(FLOOR))
 
     def weighted(self, factor: Tensor) -> dict[str, Gradient]:
         """See `Apart.weighted`."""
@@ -62,7 +61,7 @@ class Steps:
         """See `Apart.squares`: by a loop over samples; elsewhere from the steps' products with each other or the gradient, as is smaller.
 
         Of steps that cancel, rounding leaves what may be far too short to clip by. The most that it can take away is therefore added: for
-        products, which suffer most, eps / 2 for each of the sums' terms.
+        products, which suffer most, eps / 2 for each of the sums' terms; for gradients see `clipped.measure_steps`.
         """
         if compiled(self.left):
             from fedkg.models.loops.runs import step_squares
@@ -71,13 +70,16 @@ class Steps:
         left, right = self.left.transpose(1, 2).flatten(0, 1), self.right.transpose(1, 2).flatten(0, 1)
         steps, outputs, inputs = left.shape[1], left.shape[2], right.shape[2]
         if steps * steps <= outputs * inputs:
-            products = torch.bmm(left, left.transpose(1, 2)).mul_(torch.bmm(right, right.transpose(1, 2)).add_(self.bias is not None))
+            reads = torch.bmm(right, right.transpose(1, 2)).add_(FLOOR if self.bias is None else 1.0)
+            products = torch.bmm(left, left.transpose(1, 2)).add_(FLOOR).mul_(reads)
             longest = products.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
             rounded = (steps + outputs + inputs) * torch.finfo(left.dtype).eps
             total = products.sum((1, 2)).add_(longest, alpha=rounded).clamp_(min=0)
         else:
             total = torch.bmm(left.transpose(1, 2), right).square().sum((1, 2))
             total += 0.0 if self.bias is None else left.sum(1).square().sum(1)
+            far = left.square().sum((1, 2)).mul_(right.square().sum((1, 2)).add_(steps * (self.bias is not None)))
+            total = total.sqrt().add_(far.sqrt_(), alpha=(steps + 1) * torch.finfo(left.dtype).eps).square_()
         return total.view(self.left.shape[0], -1)
 
     def weighted(self, factor: Tensor) -> dict[str, Gradient]:

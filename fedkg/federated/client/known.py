@@ -64,9 +64,10 @@ def known(work: Work) -> Known | None:
     model, loss, local, differentiation = problem.model, problem.loss, algorithm.local, algorithm.differentiation
     if (
         not isinstance(model, MLP | ConvNet)
-        or type(model) not in (MLP, ConvNet)  # one derived from them may answer otherwise
+        or type(model) not in (MLP, ConvNet)  # what is derived from such a part may do otherwise
         or type(differentiation) not in (MeanGradient, ClippedGradient)
-        or not isinstance(local, SGD | ControlVariates | ProxSkip)
+        or type(local) not in (SGD, ControlVariates, ProxSkip)
+        or type(loss) not in LOSSES
     ):
         return None
     if (isinstance(local, SGD) and local.momentum) or work.settings.precision != "float32" or not compiled(pool.x):
@@ -76,6 +77,7 @@ def known(work: Work) -> Known | None:
     if len(proximal) < len(algorithm.terms) or not fits or not _fits(loss, pool.y, pool.x, model.widths[-1]):
         return None
     assert isinstance(loss, CrossEntropy | BinaryCrossEntropy | SquaredError | KnownSquaredError)
+    assert isinstance(local, SGD | ControlVariates | ProxSkip)
     clipped = differentiation if isinstance(differentiation, ClippedGradient) else None
     return Known(model=model, loss=loss, local=local, proximal=proximal, clipped=clipped)
 
@@ -152,6 +154,7 @@ def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: P
     )
     addresses = [value.data_ptr() for value in given]
     size = room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
+    size += 0 if clipped is None else flat.shape[1]
     library = loops(flat.dtype)
 
     def part(first: int, last: int) -> None:

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import math
 
-from fedkg.models.loops.dense import ALL, BATCH, BIAS, LAYERS, PARAMETERS, WIDTHS, lower, settle
+from fedkg.models.loops.dense import ALL, BATCH, BIAS, LAYERS, PARAMETERS, WIDTHS, add_rows, lower
 from fedkg.models.loops.products import add, fill, multiply
 from fedkg.native.language import Double, Doubles, Float, Floats, Ints, loop, to_float
 
 RUN = 64
-"""Sums of squares that grow side by side: as vectors, and with fewer roundings than one long sum has."""
+"""Sums of squares that grow side by side, and rows whose squares are summed before they are added to those before: as vectors, and with
+fewer roundings than one long sum has, which may come to much less than it should."""
+
+FLOOR = 2.0**-100
+"""Added to sums of squares that are multiplied with others: a factor too small for its square may stand before one that is very large."""
 
 
 @loop
@@ -28,7 +32,7 @@ def measure(
     """The squares of the norms of the samples' gradients by the dense layers, [V], and on the way the derivatives by all results.
 
     What stands in place of the outputs is the derivative by them; each layer's is then written over its values [W, V]. `spare` has room
-    for 2 V numbers.
+    for 3 V numbers.
     """
     at, since, added = form[PARAMETERS], form[ALL] - form[WIDTHS + form[LAYERS]], to_float(1 if form[BIAS] > 0 else 0)
     fill(squares, wide, to_float(0))
@@ -38,8 +42,8 @@ def measure(
         since -= fan
         at -= outputs * fan + (outputs if form[BIAS] > 0 else 0)
         below = values[since * wide :]
-        _columns(spare, slope, outputs, wide)
-        _columns(spare[wide:], below, fan, wide)
+        _columns(spare, slope, outputs, wide, spare[2 * wide :])
+        _columns(spare[wide:], below, fan, wide, spare[2 * wide :])
         _add_products(squares, spare, spare[wide:], added, wide)
         lower(layer, own[at:], form, numbers, below, slope, factors[since * wide :], carried, wide)
 
@@ -78,21 +82,8 @@ def _total(values: Floats, n: int) -> Float:
 
 
 @loop
-def settle_clipped(
-    own: Floats,
-    form: Ints,
-    numbers: Doubles,
-    values: Floats,
-    turned: Floats,
-    counted: Floats,
-    count: int,
-    wide: int,
-    rate: Float,
-    strength: Floats,
-    anchor: Floats,
-    drift: Floats,
-) -> None:
-    """A step down from the derivatives that `measure` leaves, each sample with what it is `counted` as."""
+def add_clipped(sums: Floats, form: Ints, values: Floats, turned: Floats, counted: Floats, count: int, wide: int) -> None:
+    """Adds the gradients of the derivatives that `measure` leaves, each sample's times what it is `counted` as."""
     for place in range(count):
         if counted[place] == 0.0:  # else a value that is no number would stay one, times 0
             _forget(values, turned, form, place, wide)
@@ -102,7 +93,9 @@ def settle_clipped(
         slope, read = values[(since + fan) * wide :], turned[since * form[BATCH] :]
         for row in range(outputs):
             _weigh(slope[row * wide :], counted, count)
-        settle(layer, own[at:], form, numbers, slope, read, count, wide, rate, strength[at:], anchor[at:], drift[at:])
+        multiply(sums[at:], fan, sums[at:], fan, slope, wide, 1, read, fan, outputs, fan, count)
+        if form[BIAS] > 0:
+            add_rows(sums[at + outputs * fan :], slope, outputs, count, wide)
         at += outputs * fan + (outputs if form[BIAS] > 0 else 0)
         since += fan
 
@@ -166,11 +159,14 @@ def _forget(values: Floats, turned: Floats, form: Ints, place: int, wide: int) -
 
 
 @loop
-def _columns(out: Floats, values: Floats, rows: int, wide: int) -> None:
-    """The sum of squares of each column."""
-    fill(out, wide, to_float(0))
-    for row in range(rows):
-        _add_squares(out, values[row * wide :], wide)
+def _columns(out: Floats, values: Floats, rows: int, wide: int, part: Floats) -> None:
+    """The sum of squares of each column, and FLOOR. part: for V numbers."""
+    fill(out, wide, to_float(FLOOR))
+    for first in range(0, rows, RUN):
+        fill(part, wide, to_float(0))
+        for row in range(first, min(first + RUN, rows)):
+            _add_squares(part, values[row * wide :], wide)
+        add(out, part, wide)
 
 
 @loop

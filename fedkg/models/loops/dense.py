@@ -128,7 +128,7 @@ def settle(
     scaled(slope, -rate, outputs * wide)
     multiply(weight, fan, weight, fan, slope, wide, 1, read, fan, outputs, fan, count)
     if form[BIAS] > 0:
-        _sums(weight[outputs * fan :], slope, outputs, count, wide)
+        add_rows(weight[outputs * fan :], slope, outputs, count, wide)
 
 
 @loop
@@ -139,7 +139,7 @@ def move(own: Floats, form: Ints, numbers: Doubles, rate: Float, strength: Float
     elif numbers[DECAY] > 0.0:
         _decay(own, rate * to_float(numbers[DECAY]), n)
     if form[DRIFTING] > 0:
-        _drift(own, drift, rate, n)
+        step_down(own, drift, rate, n)
 
 
 @loop
@@ -184,7 +184,7 @@ def _drop(above: Floats, factors: Floats, key: int, limit: int, scale: Float, ou
 
 
 @loop
-def _sums(out: Floats, slope: Floats, outputs: int, count: int, wide: int) -> None:
+def add_rows(out: Floats, slope: Floats, outputs: int, count: int, wide: int) -> None:
     """What rows come to is added."""
     for row in range(outputs):
         total = out[row]
@@ -206,7 +206,8 @@ def _pull(own: Floats, anchor: Floats, strength: Floats, decay: Float, rate: Flo
 
 
 @loop
-def _drift(own: Floats, drift: Floats, rate: Float, n: int) -> None:
+def step_down(own: Floats, drift: Floats, rate: Float, n: int) -> None:
+    """``own - rate drift``."""
     for i in range(n):
         own[i] -= rate * drift[i]
 

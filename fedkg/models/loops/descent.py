@@ -6,7 +6,7 @@ vectors, F numbers of a sample, H outputs, P parameters of a model.
 
 from __future__ import annotations
 
-from fedkg.models.loops.clipped import keep, measure, settle_clipped
+from fedkg.models.loops.clipped import add_clipped, keep, measure
 from fedkg.models.loops.dense import (
     ALL,
     ANCHORS,
@@ -24,10 +24,13 @@ from fedkg.models.loops.dense import (
     WIDTHS,
     back,
     forth,
+    move,
+    step_down,
 )
 from fedkg.models.loops.images import look, look_back
 from fedkg.models.loops.judged import judged
 from fedkg.models.loops.normals import BLOCK, SITE, disturb
+from fedkg.models.loops.products import fill
 from fedkg.models.loops.words import lanes, number
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
@@ -67,7 +70,7 @@ def descend(
             drift [C, P]: added as it is.
         shares, noises: [C], read where samples' gradients are clipped: what one counts in the sum of a minibatch, and the standard
             deviation of the noise on that sum.
-        totals: [C]. room: for as many numbers as `room_for` says and the images need.
+        totals: [C]. room: for as many numbers as `room_for` says and the images need, and for P where gradients are clipped.
     """
     size, most, batch, whole, seen = form[SIZE], form[STEPS], form[BATCH], form[ALL], form[SEEN]
     most_wide, outputs = (batch + lanes() - 1) // lanes() * lanes(), form[WIDTHS + form[LAYERS]]
@@ -76,7 +79,8 @@ def descend(
     carried = factors[whole * most_wide :]
     squares = carried[form[WIDEST] * most_wide :]
     spare = squares[most_wide:]
-    pictures = spare[max(3 * most_wide, 2 * BLOCK) :]
+    noised = spare[max(3 * most_wide, 2 * BLOCK) :]
+    pictures = noised[size if form[CLIPPED] > 0 else 0 :]
     for client in range(first, last):
         own, pull, away = params[client * size :], anchor[client * size if form[ANCHORS] > 0 else 0 :], drift[client * size :]
         total, rate, share = to_float(0), rates[client], shares[client]
@@ -93,19 +97,23 @@ def descend(
             total += judged(out, outputs, wide, form[LOSS], numbers[WEIGHT], classes, targets, rows, count, mean, spare)
             if form[PULLED] > 0 and form[CLIPPED] == 0:
                 total += _pulled(own, pull, strength, size)
-            dense, toward, by = own[seen:], pull[seen:], strength[seen:]
+            dense = own[seen:]
             if form[CLIPPED] > 0:
                 measure(dense, form, numbers, room, factors, carried, squares, spare, wide)
+                fill(noised, size, to_float(0))
+                if noises[client] > 0.0:
+                    disturb(noised, number(keys[client], SITE + step), size, noises[client], spare)
             else:
-                back(dense, form, numbers, room, turned, factors, carried, count, wide, rate, by, toward, away[seen:])
+                by, toward, aside = strength[seen:], pull[seen:], away[seen:]
+                back(dense, form, numbers, room, turned, factors, carried, count, wide, rate, by, toward, aside)
             if images[0] > 0:
-                look_back(own, form, numbers, images, count, wide, room, pictures, rate, strength, pull, away, squares, share)
+                look_back(own, form, numbers, images, count, wide, room, pictures, rate, strength, pull, away, squares, share, noised)
             elif form[CLIPPED] > 0:
                 keep(squares, to_float(numbers[CLIP]), share, count)
             if form[CLIPPED] > 0:
-                settle_clipped(dense, form, numbers, room, turned, squares, count, wide, rate, by, toward, away[seen:])
-                if noises[client] > 0.0:
-                    disturb(own, number(keys[client], SITE + step), size, -rate * noises[client], spare)
+                add_clipped(noised[seen:], form, room, turned, squares, count, wide)  # nothing meets parameters before it is noised
+                move(own, form, numbers, rate, strength, pull, away, size)
+                step_down(own, noised, rate, size)
         totals[client] = total
 
 

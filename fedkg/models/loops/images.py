@@ -131,10 +131,12 @@ def look_back(
     drift: Floats,
     squares: Floats,
     share: Float,
+    clipped: Floats,
 ) -> None:
     """A step down for the convolutions, from the derivative by what the dense layers read, which stands in its place [O r c, V].
 
-    Where samples' gradients are clipped, `squares` [V] are those of their other parts, and become what samples count, times `share`.
+    Where samples' gradients are clipped, `squares` [V] are those of their other parts, and become what samples count, times `share`; their
+    sum is then added to `clipped` instead.
     """
     layers, total = images[COUNT], form[SEEN]
     sums = room[count * images[ROOM] :]
@@ -168,11 +170,20 @@ def look_back(
         layer = images[FIRST + number * EACH :]
         depth, at = layer[CHANNELS] * layer[SIDE] * layer[SIDE], layer[WEIGHTS]
         many = (depth + 1) * layer[OUT]
-        move(own[at:], form, numbers, rate, strength[at:], anchor[at:], drift[at:], many)
-        for output in range(layer[OUT]):
-            for place in range(depth):
-                own[at + output * depth + place] -= rate * sums[at + place * layer[OUT] + output]
-            own[at + depth * layer[OUT] + output] -= rate * sums[at + depth * layer[OUT] + output]
+        if form[CLIPPED] > 0:
+            _add_turned(clipped[at:], sums[at:], depth, layer[OUT], to_float(1))
+        else:
+            move(own[at:], form, numbers, rate, strength[at:], anchor[at:], drift[at:], many)
+            _add_turned(own[at:], sums[at:], depth, layer[OUT], -rate)
+
+
+@loop
+def _add_turned(out: Floats, sums: Floats, depth: int, outputs: int, by: Float) -> None:
+    """Adds `by` times the sums of weights, [I k k, O], as [O, I k k], and of biases after them."""
+    for output in range(outputs):
+        for place in range(depth):
+            out[output * depth + place] += by * sums[place * outputs + output]
+        out[depth * outputs + output] += by * sums[depth * outputs + output]
 
 
 @loop

@@ -18,7 +18,7 @@ from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.joints import Step
 from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.models import MLP
-from fedkg.models.apart import Steps
+from fedkg.models.apart import Affine, Steps
 from fedkg.models.model import Gradient, Outer, SampleDifferentiated
 from fedkg.models.noise import Noise, fold, root
 from fedkg.models.recurrent import Recurrent
@@ -142,19 +142,36 @@ def test_a_sample_without_a_gradient_counts_nothing(name: str, closed: bool, bad
         torch.testing.assert_close(own, without[parameter], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6])
-def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(size: float) -> None:
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize(("repeated", "loop"), [(1, True), (1, False), (8, True), (8, False)])
+def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
+    size: float, repeated: int, loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In float32 the products of such steps leave nothing: a gradient three times as long as the clip would pass unclipped."""
+    if not loop:
+        monkeypatch.setattr("fedkg.models.apart.compiled", lambda value: False)
     g = torch.Generator().manual_seed(1)
     left, right, apart = (torch.randn(50, width, generator=g, dtype=torch.float64) for width in (8, 6, 6))
     left, right, apart = (value / value.norm(dim=1, keepdim=True) for value in (left, right, apart))
     left, right, apart = left * size**0.5, right * size**0.5, apart * 3.0 / size**0.5
-    lefts, rights = torch.stack([left, -left]).float()[None], torch.stack([right, right + apart]).float()[None]
+    lefts, rights = (torch.stack(pair * repeated).float()[None] for pair in ([left, -left], [right, right + apart]))
     whole = torch.einsum("nbo,nbi->boi", lefts[0].double(), rights[0].double()).flatten(1).norm(dim=1)
     found = Steps("weight", None, lefts, rights).squares()[0].double().sqrt()
     assert bool((found >= whole * (1 - 1e-6)).all())
     if size == 1.0:
         torch.testing.assert_close(found, whole, rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("bias", [None, "bias"])
+def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(bias: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float32 the one factor's square is 0; the other makes a gradient of 1e-4 of it."""
+    small, large = torch.full((1, 1, 1), 1e-23), torch.full((1, 1, 1), 1e19)
+    assert float(Affine("weight", bias, small, large).squares().sqrt()) > 0.99e-4
+    if bias is None:
+        assert float(Affine("weight", bias, large, small).squares().sqrt()) > 0.99e-4
+    assert float(Steps("weight", bias, small[None], large[None]).squares().sqrt()) > 0.99e-4
+    monkeypatch.setattr("fedkg.models.apart.compiled", lambda value: False)
+    assert float(Steps("weight", bias, small[None], large[None]).squares().sqrt()) > 0.99e-4
 
 
 @pytest.mark.parametrize("bias", [None, "bias"])

@@ -149,6 +149,19 @@ def test_other_parts_are_left_to_the_steps_one_by_one() -> None:
     assert known(work_of(replace(task, loss=SquaredError()), fedavg())) is None
 
 
+def test_what_is_derived_from_a_known_part_is_no_known_part() -> None:
+    class Halved(CrossEntropy):
+        def value(self, output: Tensor, y: Tensor) -> Tensor:
+            return super().value(output, y) / 2
+
+    class Still(SGD):
+        def advance(self, *given: Any) -> None: ...
+
+    task = problem(DENSE, (5,))
+    assert known(work_of(replace(task, loss=Halved()), fedavg())) is None
+    assert known(work_of(task, replace(fedavg(), local=Still()))) is None
+
+
 def test_a_class_that_the_model_has_no_score_for_is_refused() -> None:
     task = problem(replace(DENSE, outputs=2), (5,))
     with pytest.raises(JobError, match="none of the model's"):

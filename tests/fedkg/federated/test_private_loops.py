@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from test_known_forms import SEEING, work_of
+from torch import Tensor
 
 from fedkg.federated import (
     ALGORITHMS,
@@ -25,6 +27,7 @@ from fedkg.federated import (
     Settings,
     SquaredError,
     fedavg,
+    initial_state,
     train,
 )
 from fedkg.federated.client.known import known
@@ -32,7 +35,7 @@ from fedkg.federated.client.losses import Loss
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.federated.rows import whole
-from fedkg.models import MLP, ConvNet, Model, Params, lenet5
+from fedkg.models import MLP, ConvNet, Convolution, Model, Params, lenet5
 
 SETTINGS = Settings(rounds=1, local_epochs=2, batch=3, learning_rate=0.1, seed=2)
 SIZES = (7, 12, 1, 4)
@@ -172,6 +175,67 @@ def test_one_sample_moves_a_step_by_at_most_the_clip(model: MLP | ConvNet, size:
         found.append(torch.cat([rows[:][1].flatten().double() for rows in state.clients.values()]))
     moved = float((found[0] - found[1]).norm())
     assert 0.1 * clip / SIZES[1] < moved <= clip / SIZES[1] * (1 + 1e-4) + 1e-6
+
+
+def moved(model: MLP, x: Tensor, y: Tensor, clip: float) -> float:
+    """How far one sample's clipped gradient reaches, in float32: that of a step of rate 1 / clip, times the clip."""
+    task = Problem(model=model, loss=SquaredError(), clients=Clients(names=("site",), x=(x,), y=(y,)))
+    settings = Settings(rounds=1, local_steps=1, batch=1, learning_rate=1.0 / clip, executor="stacked")
+    algorithm = private(fedavg(), clip, 0.0)
+    zeros = {name: torch.zeros_like(value) for name, value in model.init(0, torch.float32).items()}
+    [(state, _)] = train(task, algorithm, settings, initial_state(task, algorithm, settings, zeros))
+    return float(torch.cat([value.flatten().double() for value in state.params.values()]).norm()) * clip
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(bias: bool) -> None:
+    """The derivative by the answer is -2e-23, whose square is 0 in float32: times an input of 1e19 it is far above the clip."""
+    x, y = torch.full((1, 1), 1e19), torch.full((1, 1), 1e-23)
+    assert moved(MLP(inputs=1, hidden=(), bias=bias), x, y, 1e-6) <= 1e-6 * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("value", [1.09, 1.37, 1.71, 1.93])
+def test_many_squares_are_summed_without_losing_much(value: float) -> None:
+    """One sum of so many squares in float32 would come to less than it should, by up to 3 in 1,000."""
+    x, y = torch.full((1, 100_000), value), torch.ones(1, 1)
+    assert moved(MLP(inputs=100_000, hidden=()), x, y, 1.0) == pytest.approx(1.0, abs=2e-5)
+
+
+@pytest.mark.parametrize("model", [replace(DENSE, dropout=0.0), replace(SEEING, dropout=(0.0, 0.0))])
+def test_samples_are_added_up_and_noised_before_they_meet_the_parameters(model: MLP | ConvNet) -> None:
+    """Were each rounded to a float32 parameter's precision first, one sample could change more than its clip before there is any noise."""
+    task = problem(model, (5,) if isinstance(model, MLP) else (2, 9, 11), CrossEntropy())
+    names, x = ("site",), torch.cat(task.clients.x).float()
+    task = replace(task, clients=Clients(names=names, x=(x,), y=(torch.cat(task.clients.y),)))
+    settings = Settings(rounds=1, local_steps=1, batch=len(x), learning_rate=3e-6, seed=2)
+    far = {name: torch.full_like(value, 1.0) for name, value in model.init(0, torch.float32).items()}
+    found = []
+    for executor in ("stacked", "sequential"):
+        now = replace(settings, executor=executor)
+        [(state, _)] = train(task, private(fedavg(), 1.0, 1.0), now, initial_state(task, private(fedavg(), 1.0, 1.0), now, far))
+        found.append({name: value.double() - 1.0 for name, value in state.params.items()})
+    assert largest_difference(found[0], {name: torch.zeros_like(value) for name, value in found[0].items()}) > 1e-8
+    assert largest_difference(*found) <= 1e-9
+
+
+def test_noise_alone_has_its_size_and_comes_nowhere_twice() -> None:
+    """Where no sample counts, what clients send is noise: of all layers, clients, steps and rounds another."""
+    model = ConvNet(image=(1, 6, 6), convolutions=(Convolution(channels=4, kernel=3, pool=2),), hidden=(30,), outputs=3)
+    task = problem(model, (1, 6, 6), CrossEntropy())
+    task = replace(task, clients=replace(task.clients, x=tuple(torch.full_like(x, torch.nan) for x in task.clients.x)))
+    found = []
+    for steps in (1, 2):
+        settings = Settings(rounds=2, local_steps=steps, batch=1, learning_rate=0.5, executor="stacked", seed=4)
+        algorithm = private(ALGORITHMS["local_only"](), 0.4, 1.5)
+        start = initial_state(task, algorithm, settings)
+        states = [start, *(state for state, _ in train(task, algorithm, settings, start))]
+        ends = [torch.cat([whole(rows).flatten(1) for rows in state.clients.values()], 1) for state in states]
+        found.append(torch.cat([after - before for before, after in pairwise(ends)]) / (0.5 * 0.4 * 1.5))
+    draws = torch.cat([found[0], found[1] - found[0]])  # of clients' first steps in both rounds, and of their second: [4 * C, P]
+    count = draws.shape[1]
+    torch.testing.assert_close(draws.std(1), torch.ones_like(draws[:, 0]), rtol=0, atol=4 / math.sqrt(2 * count))
+    assert len(draws.abs().mul(1e8).round().unique()) > 0.999 * draws.numel()
+    assert float((torch.corrcoef(draws) - torch.eye(len(draws))).abs().max()) < 5 / math.sqrt(count)
 
 
 @pytest.mark.parametrize("model", [DENSE, SEEING])

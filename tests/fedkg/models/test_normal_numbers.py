@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedkg.models.loops import streams
 from fedkg.models.loops.normals import logarithm
 from fedkg.models.noise import above_zero, fold, normal, root
 from fedkg.native.language import Floats, loop
@@ -64,6 +65,29 @@ def test_the_loop_gives_box_and_mullers_numbers(dtype: torch.dtype, tolerance: f
     assert found.dtype == dtype
     assert found.shape == (4, count)
     assert float((found.double() - boxed(9, count)).abs().max()) < tolerance
+
+
+def key_of(word: int) -> Tensor:
+    """The key whose stream begins with a word: what `mix` does, undone."""
+
+    def unshifted(value: int, by: int) -> int:
+        return value ^ (value >> by) ^ (value >> 2 * by)
+
+    value = unshifted(word, 31) * pow(0x94D049BB133111EB, -1, 1 << 64) % (1 << 64)
+    value = unshifted(value, 27) * pow(0xBF58476D1CE4E5B9, -1, 1 << 64) % (1 << 64)
+    value = (unshifted(value, 30) - 0x9E3779B97F4A7C15) % (1 << 64)
+    return torch.tensor([value - (1 << 64) if value >> 63 else value])
+
+
+@pytest.mark.parametrize("word", [0, 1 << 11, 5 << 11, 1 << 43, (1 << 43) - 1, 1 << 63, (1 << 64) - (1 << 12), (1 << 64) - 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_farthest_numbers_and_the_nearest_are_there(dtype: torch.dtype, word: int) -> None:
+    """What a word decides is how far a pair is from 0: 53 of its bits reach to 8.57."""
+    key, one = key_of(word), torch.ones(1, dtype=dtype)
+    assert int(fold(key, 0)) % (1 << 64) == word
+    found = float(streams.normal(key, 2, one).double().norm())
+    fraction = ((word >> 11) + 1) * 2.0**-53
+    assert found == pytest.approx(math.sqrt(-2.0 * math.log(fraction)), rel=1e-6, abs=4e-4 if dtype == torch.float32 else 1e-12)
 
 
 def test_the_numbers_of_a_seed_stay_what_they_are() -> None:
