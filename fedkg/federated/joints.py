@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fedkg.federated.client.losses import Loss
     from fedkg.federated.executors.interface import Work
     from fedkg.federated.record import RoundRecord
-    from fedkg.federated.server.scoring import ProbeScores, ScoredRows
+    from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
     from fedkg.federated.state import ServerState
 
 OnAllInvalid = Literal["skip", "fedavg", "error"]
@@ -296,16 +296,12 @@ class Weighting(Protocol):
         """Whether the weights depend on the scores at all."""
         ...
 
-    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
-        """Raw weights, float64 [C], at least 0; they are divided by their sum over the round afterwards.
+    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+        """The weights of updates, and the validity of their models.
 
         Args:
             samples: float64 [C], n_k. scores, rows: of the clients' models, when the problem has rules.
         """
-        ...
-
-    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
-        """s, float64 [C] in 0 .. 1: the weighted share of constraints that each client's model keeps."""
         ...
 
 

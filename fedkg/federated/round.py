@@ -144,7 +144,7 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     if scorer is not None and scorer.rows.count and (settings.measure or algorithm.weighting.needs_scores):
         scores = scorer.score(_seen(work, state, updates))
     rows = None if scorer is None else scorer.rows
-    weights = algorithm.weighting.weights(samples, scores, rows)
+    weights, validity = algorithm.weighting.weigh(samples, scores, rows)
     groups = algorithm.grouping.assign(state, updates.clients, updates.groups, updates.update)
     received.weighty[groups[weights > 0]] = received.peopled[groups] = True
     received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
@@ -158,8 +158,8 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     received.order += positions
     received.weight |= dict(zip(positions, weights.tolist(), strict=True))
     received.loss |= dict(zip(positions, updates.loss.tolist(), strict=True))
-    if scores is not None and rows is not None:
-        _note_scores(received, positions, scores, algorithm.weighting.validity(scores, rows))
+    if scores is not None and validity is not None:
+        _note_scores(received, positions, scores, validity, broken=algorithm.weighting.on_all_invalid == "error")
 
 
 def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
@@ -177,11 +177,13 @@ def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
     return whole
 
 
-def _note_scores(received: _Received, positions: list[int], scores: ProbeScores, validity: Tensor) -> None:
+def _note_scores(received: _Received, positions: list[int], scores: ProbeScores, validity: Tensor, *, broken: bool) -> None:
+    """`broken`: whether it is to be told which constraints are violated when no update has any weight."""
     received.validity |= dict(zip(positions, validity.tolist(), strict=True))
     received.violated |= dict(zip(positions, scores.violation.to(torch.float32).cpu(), strict=True))
-    broken = scores.violation.amax(0) > 0
-    received.broken = broken if received.broken is None else received.broken | broken
+    if broken:
+        by_some = scores.violation.amax(0) > 0
+        received.broken = by_some if received.broken is None else received.broken | by_some
     applies = scores.applies if scores.applies.dim() == 1 else scores.applies.any(0)
     received.applies = applies if received.applies is None else received.applies | applies
 
@@ -278,8 +280,8 @@ def _record(work: Work, state: ServerState, received: _Received, positions: list
         unknown = torch.full_like(next(iter(received.violated.values())), float("nan"))
         violated = torch.stack([received.violated.get(client, unknown) for client in positions])
         if received.applies is not None and work.problem.scorer is not None:
-            silent = (~received.applies).nonzero().flatten().tolist()
-            vacuous = tuple(work.problem.scorer.rows.names[row] for row in silent)
+            rules = work.problem.scorer.rows.names
+            vacuous = tuple(rules[row] for row in torch.nonzero(~received.applies)[:, 0].tolist())
     weighted = sum(sizes[client] * loss for client, loss in received.loss.items())
     seen = sum(sizes[client] for client in received.loss)
     return RoundRecord(

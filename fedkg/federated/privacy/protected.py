@@ -21,7 +21,7 @@ from fedkg.federated.privacy.clipped import ClippedGradient, parted
 from fedkg.federated.privacy.updates import ClippedClients
 from fedkg.federated.server.aggregate import Sums, WeightedMean
 from fedkg.federated.server.sampling import PoissonSampling
-from fedkg.federated.server.scoring import ProbeScores, ScoredRows
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.used import used_properties
 from fedkg.models.model import Params
@@ -148,13 +148,10 @@ class AtMostOne:
         """See `Weighting.needs_scores`."""
         return self.inner.needs_scores
 
-    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
-        """See `Weighting.weights`."""
-        return self.inner.weights(torch.ones_like(samples), scores, rows).clamp(0.0, 1.0)
-
-    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
-        """See `Weighting.validity`."""
-        return self.inner.validity(scores, rows)
+    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+        """See `Weighting.weigh`."""
+        weights, validity = self.inner.weigh(torch.ones_like(samples), scores, rows)
+        return Weighed(weights.clamp(0.0, 1.0), validity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,12 +57,14 @@ class PackScorer:
         if self._held is None:  # of one model, whichever stack it comes in
             self._held = footprint(self._model, params, x)
         step = max(1, MEMORY // ((self._held.client + self._held.sample * x.shape[0]) * x.element_size() + 1))
+        clients = first.shape[0]
         with torch.no_grad():
-            parts = [
-                self._model.apply({name: value[start : start + step] for name, value in params.items()}, x)
-                for start in range(0, first.shape[0], step)
-            ]
-            scores = self._probe.score(torch.cat(parts))
+            several = (
+                {name: value[start : start + step] for name, value in params.items()} if clients > step else params
+                for start in range(0, clients, step)
+            )
+            parts = [self._model.apply(some, x) for some in several]
+            scores = self._probe.score(parts[0] if len(parts) == 1 else torch.cat(parts))
         return ProbeScores(violation=scores.violation, applies=scores.applies)
 
 

@@ -9,7 +9,7 @@ Letters: C clients, M constraints (bound rows of rules that touch an output), R 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -54,6 +54,18 @@ class ProbeScores:
     applies: Tensor
 
 
+class Weighed(NamedTuple):
+    """How much updates count, and what their models keep of the rules.
+
+    Attributes:
+        weights: raw weights, float64 [C], at least 0; they are divided by their sum over the round afterwards.
+        validity: s, float64 [C] in 0 .. 1, the weighted share of constraints that each client's model keeps; None where nothing was scored.
+    """
+
+    weights: Tensor
+    validity: Tensor | None
+
+
 class Scorer(Protocol):
     """Judges stacked models by rules on rows that the server holds; never sees a client's data."""
 
@@ -91,7 +103,8 @@ def kept(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
     violation = violation.to(torch.float64)
     if options.graded:
         return 1.0 - violation
-    tolerance = torch.where(hard, options.hard_tolerance, options.soft_tolerance).to(torch.float64)
+    hardest, softest = (violation.new_tensor(value) for value in (options.hard_tolerance, options.soft_tolerance))
+    tolerance = torch.where(hard, hardest, softest)
     return (violation <= tolerance).to(torch.float64)
 
 
@@ -104,6 +117,16 @@ def validity(v: Tensor, weight: Tensor) -> Tensor:
     return torch.where(total > 0, (v * weight).sum(1) / total, 1.0)
 
 
+def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Tensor:
+    """s [C], the `validity` of what is `kept` by violation shares [C, M]; on a CPU in one loop."""
+    if violation.device.type != "cpu" or rows.count == 0:
+        return validity(kept(violation, rows.hard, options), rows.weight)
+    from fedkg.federated.server.kept import kept_share as loop
+
+    tolerances = {"hard_tolerance": options.hard_tolerance, "soft_tolerance": options.soft_tolerance}
+    return loop(violation.to(torch.float64), rows.hard, rows.weight, graded=options.graded, **tolerances)
+
+
 def by_family(v: Tensor, rows: ScoredRows) -> dict[str, Tensor]:
     """Validity [C] over the constraints of each family alone, families in order of first appearance."""
     scores: dict[str, Tensor] = {}
@@ -113,12 +136,12 @@ def by_family(v: Tensor, rows: ScoredRows) -> dict[str, Tensor]:
     return scores
 
 
-def score(v: Tensor, rows: ScoredRows, options: ScoreOptions) -> Tensor:
-    """The number [C] in 0 .. 1 by which SCFA scales a client's weight; the plain validity s under the paper's options."""
+def score(violation: Tensor, rows: ScoredRows, options: ScoreOptions, plain: Tensor) -> Tensor:
+    """The number [C] in 0 .. 1 by which SCFA scales a client's weight; the `plain` validity s [C] under the paper's options."""
     if options.combine == "mean" or rows.count == 0:
-        result = validity(v, rows.weight)
+        result = plain
     else:
-        families = torch.stack(list(by_family(v, rows).values()))
+        families = torch.stack(list(by_family(kept(violation, rows.hard, options), rows).values()))
         result = families.prod(0) if options.combine == "product" else families.amin(0)
     return result if options.beta == 1.0 else result.pow(options.beta)
 

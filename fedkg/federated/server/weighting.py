@@ -12,7 +12,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.joints import OnAllInvalid
 from fedkg.federated.server import scoring
-from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions
+from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions, Weighed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,9 @@ class BySamples:
         """See `Weighting.needs_scores`."""
         return False
 
-    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
-        """See `Weighting.weights`."""
-        return samples
-
-    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
-        """See `Weighting.validity`."""
-        return scoring.validity(scoring.kept(scores.violation, rows.hard, self.options), rows.weight)
+    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+        """See `Weighting.weigh`."""
+        return Weighed(samples, None if scores is None or rows is None else scoring.kept_share(scores.violation, rows, self.options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +61,9 @@ class ByValidity:
         """See `Weighting.needs_scores`."""
         return True
 
-    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
-        """See `Weighting.weights`."""
-        if scores is None or rows is None or rows.count == 0:
-            return samples
-        v = scoring.kept(scores.violation, rows.hard, self.options)
-        return samples * scoring.score(v, rows, self.options).to(samples.device)
-
-    def validity(self, scores: ProbeScores, rows: ScoredRows) -> Tensor:
-        """See `Weighting.validity`."""
-        return scoring.validity(scoring.kept(scores.violation, rows.hard, self.options), rows.weight)
+    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+        """See `Weighting.weigh`."""
+        if scores is None or rows is None:
+            return Weighed(samples, None)
+        plain = scoring.kept_share(scores.violation, rows, self.options)
+        return Weighed(samples * scoring.score(scores.violation, rows, self.options, plain).to(samples.device), plain)

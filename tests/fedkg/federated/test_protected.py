@@ -237,7 +237,7 @@ def test_the_mean_of_clients_has_a_fixed_denominator() -> None:
 def test_scfa_weights_count_a_client_once_at_most() -> None:
     own = rows(4)
     scorer = FunctionScorer(rows=own, violation=lambda params: torch.tensor([[0.0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).double())
-    weights = AtMostOne(inner=scfa().weighting).weights(torch.tensor([5.0, 900.0, 3.0]), scorer.score({}), own)
+    weights = AtMostOne(inner=scfa().weighting).weigh(torch.tensor([5.0, 900.0, 3.0]), scorer.score({}), own).weights
     assert weights.tolist() == [1.0, 0.5, 0.0]
 
 

@@ -101,7 +101,9 @@ def fold(update: Tensor, weights: Tensor, *, chunk: int = 100) -> Tensor:
 
 def test_4_a_client_without_validity_has_no_influence() -> None:
     update = torch.randn(3, 5, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
-    weights = ByValidity().weights(torch.tensor([0.2, 0.3, 0.5], dtype=F64), scorer_output([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), rows(2))
+    weights = (
+        ByValidity().weigh(torch.tensor([0.2, 0.3, 0.5], dtype=F64), scorer_output([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), rows(2)).weights
+    )
     moved = update.clone()
     moved[1] += 1e6
     assert torch.equal(fold(update, weights), fold(moved, weights))
@@ -184,7 +186,8 @@ def test_score_options() -> None:
     table = replace(rows(4, families=["temporal", "temporal", "causal", "causal"]), hard=torch.tensor([True, False, True, True]))
 
     def score(options: ScoreOptions) -> float:
-        return float(scoring.score(scoring.kept(scores.violation, table.hard, options), table, options))
+        plain = scoring.kept_share(scores.violation, table, options)
+        return float(scoring.score(scores.violation, table, options, plain))
 
     assert score(ScoreOptions()) == 0.75  # a soft rule may be broken on 5 % of the rows
     assert score(ScoreOptions(soft_tolerance=0.01)) == 0.5
@@ -194,6 +197,40 @@ def test_score_options() -> None:
     assert score(ScoreOptions(combine="min")) == 0.5
     assert score(ScoreOptions(graded=True)) == pytest.approx((1 + 0.98 + 0 + 1) / 4)
     assert score(ScoreOptions(hard_tolerance=1.0)) == 1.0
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("clients", [1, 4])
+def test_validity_in_a_loop_is_that_of_tensors(graded: bool, clients: int) -> None:
+    """To the bit where sums are exact, and within rounding elsewhere; with a share that is no number."""
+    generator = torch.Generator().manual_seed(4)
+    shares = torch.randint(0, 9, (clients, 50), generator=generator).double() / 8
+    shares[0, 3] = torch.nan
+    table = replace(rows(50), hard=torch.rand(50, generator=generator) > 0.5)
+    options = ScoreOptions(graded=graded, hard_tolerance=0.25, soft_tolerance=0.5)
+    expected = scoring.validity(scoring.kept(shares, table.hard, options), table.weight)
+    assert torch.equal(scoring.kept_share(shares, table, options).nan_to_num(-1), expected.nan_to_num(-1))
+    assert bool(expected.isnan()[0]) == graded
+
+    table = replace(table, weight=torch.rand(50, generator=generator, dtype=F64))
+    expected = scoring.validity(scoring.kept(shares, table.hard, options), table.weight)
+    torch.testing.assert_close(scoring.kept_share(shares, table, options), expected, rtol=1e-14, atol=0, equal_nan=True)
+    everything = scoring.kept_share(torch.zeros_like(shares), table, options)
+    nothing = scoring.kept_share(torch.ones_like(shares), table, options)
+    assert everything.tolist() == [1.0] * clients
+    assert nothing.tolist() == [0.0] * clients
+    assert (
+        scoring.kept_share(shares, replace(table, weight=torch.zeros(50, dtype=F64)), replace(options, graded=False)).tolist()
+        == [1.0] * clients
+    )
+
+
+def test_a_share_that_is_the_tolerance_is_kept() -> None:
+    """7 of 10 at a tolerance of 0.7, which is more than the float32 next to it."""
+    shares, table, options = torch.tensor([[0.7, 0.35]], dtype=F64), rows(2), ScoreOptions(hard_tolerance=0.7, soft_tolerance=0.35)
+    table = replace(table, hard=torch.tensor([True, False]))
+    assert scoring.kept(shares, table.hard, options).tolist() == [[1.0, 1.0]]
+    assert scoring.kept_share(shares, table, options).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
