@@ -45,20 +45,28 @@ def column(tag: str) -> str:
     return "P1_" + tag.removeprefix("DM-").removeprefix("P1_").replace("-", "")
 
 
+def _text(path: Path) -> str:
+    """What stands in a file. Raises SystemExit where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SystemExit(f"{path} cannot be read: {error.strerror}") from error
+
+
 def read_plant(path: Path, known: Collection[str] | None = None) -> Plant:
     """The plant in a graph; `known`: the columns that there are, None: all. Raises SystemExit where the file has another form."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(_text(path))
         tags = {node["id"]: [*_listed(node["in_tags"]), *_listed(node["out_tags"])] for node in document["nodes"]}
         links = [(link["source"], link["target"]) for link in document["links"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SystemExit(f"{path}: no graph of nodes with in_tags and out_tags, and links: {error!r}") from error
-    ahead: dict[str, list[str]] = {name: [] for name in tags}
-    beside: dict[str, list[str]] = {name: [] for name in tags}
-    for source, target in links:
-        ahead[source].append(target)
-        beside[source].append(target)
-        beside[target].append(source)
+        ahead: dict[str, list[str]] = {name: [] for name in tags}
+        beside: dict[str, list[str]] = {name: [] for name in tags}
+        for source, target in links:
+            ahead[source].append(target)
+            beside[source].append(target)
+            beside[target].append(source)
+    except (ValueError, KeyError, TypeError) as error:
+        raise SystemExit(f"{path}: no graph of nodes with in_tags and out_tags, and links between them: {error!r}") from error
     vessels = sorted(name for name, own in tags.items() if not own)
     parts = {name: found for name in sorted(tags) if name not in vessels and (found := _nearest(name, beside, vessels))}
     columns = {
@@ -154,8 +162,7 @@ def main() -> None:
     options = parser.parse_args()
     known = None
     if options.table is not None:
-        with options.table.open(newline="", encoding="utf-8") as file:
-            known = set(next(csv.reader(file), []))
+        known = set(next(csv.reader(_text(options.table).splitlines()), []))
     plant = read_plant(options.graph, known)
     if len(plant.vessels) < 2:
         raise SystemExit(f"{options.graph}: fewer than two vessels with columns")

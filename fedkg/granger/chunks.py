@@ -33,7 +33,8 @@ class _Stacked:
 
     Attributes:
         seen: y, [M, T, D]. aligned: [M, T, P]. surprise: [M, T]. own: A_mm, [M, P, P]. square: [M, P, P]. before: h, [T, N].
-        learnt: [M, N], 1 where a column is. sizes: [T, N]. shift: G rates of theta, [M, T]: 1, or one over epsilon and |y|^2.
+        learnt: [M, N], 1 where a column is. sizes: [1 or M, T, N or 1], what the server's steps are divided by. shift: G rates of theta,
+        [M, T]: 1, or one over epsilon and |y|^2.
     """
 
     seen: torch.Tensor
@@ -104,15 +105,20 @@ def _stacked(series: Series, rates: Rates, products: Products, device: torch.dev
     steps = len(series.states)
     seen = filled([client.measurements for client in series.clients], (steps, wide))
     eps = rates.normalised
+    before = torch.from_numpy(products.regressors).to(device)
+    learnt = torch.from_numpy(np.stack([series.drivers(m) for m in range(len(series.clients))]).astype(np.float64)).to(device)
+    sizes = torch.ones(1, steps, 1, dtype=before.dtype, device=device)
+    if eps is not None:
+        sizes = eps + ((learnt @ (before**2).mT)[..., None] if rates.together else torch.from_numpy(products.sizes).to(device)[None])
     return _Stacked(
         seen=seen,
         aligned=filled(list(products.aligned), (steps, most)),
         surprise=filled(list(products.surprise), (steps,)),
         own=filled([client.transition for client in series.clients], (most, most)),
         square=filled(list(products.square), (most, most)),
-        before=torch.from_numpy(products.regressors).to(device),
-        learnt=torch.from_numpy(np.stack([series.drivers(m) for m in range(len(series.clients))]).astype(np.float64)).to(device),
-        sizes=torch.from_numpy(np.ones_like(products.sizes) if eps is None else eps + products.sizes).to(device),
+        before=before,
+        learnt=learnt,
+        sizes=sizes,
         shift=torch.ones_like(seen[..., 0]) if eps is None else 1.0 / (eps + (seen**2).sum(-1)),
     )
 
@@ -135,7 +141,7 @@ def _chunk(
     y, h = known.seen[:, begin - 1 : end - 1], known.before[begin - 1 : end - 1]
     aligned, shift = known.aligned[:, begin:end], known.shift[:, begin - 1 : end - 1]
     count, steps, most = aligned.shape
-    pace = 2 * rates.causes * known.learnt[:, None] / known.sizes[begin - 1 : end - 1]  # [M, G, N]
+    pace = 2 * rates.causes * known.learnt[:, None] / known.sizes[:, begin - 1 : end - 1]  # [M, G, N]
     shrink = torch.cumprod(1 - 2 * rates.client * rates.ridge * shift, 1)  # p_{s+1}, [M, G]
     fade = torch.cumprod(1 - rates.ridge * pace, 1)  # q_{s+1}, [M, G, N]
     reads = torch.cat([torch.ones_like(shrink[:, :1]), shrink[:, :-1]], 1)  # p_t

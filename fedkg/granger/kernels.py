@@ -48,8 +48,8 @@ def epoch(
             back. aligned: B^T r_c, [T, P] with B = C A. surprise: |r_c|^2, [T].
         transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed. allowed: [S], 1 where a column is learnt.
         sizes: [T, S], the squared norm of the driver's states that each column belongs to; read where steps are normalised.
-        rates: eta_1, eta_2, gamma, ridge, epsilon of normalised steps or -1, and 1 where the server divides by all drivers together, else 0.
-        losses: [2], to which |r_a|^2 and |e|^2 are added.
+        rates: eta_1, eta_2, gamma, ridge, epsilon of normalised steps or -1, and 1 where the server divides by all drivers together,
+            else 0. losses: [2], to which |r_a|^2 and |e|^2 are added.
 
     Returns:
         The step at which a number was no longer finite, else 0.

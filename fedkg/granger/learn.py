@@ -309,9 +309,9 @@ def drive_stability(series: Series, rates: Rates, m: int) -> float:
 def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
     """What is said when client m's parameters grow without end: by whose rate, and what it can be."""
     client, causes = stability(series, rates, m), drive_stability(series, rates, m)
-    if rates.normalised is not None:  # divided by no less than the squared norms, of each driver by itself
+    if rates.normalised is not None:  # divided by no less than the squared norms, of each driver by itself or of all together
         client /= float((series.clients[m].measurements ** 2).sum(1).max()) or 1.0
-        causes = 2 * rates.causes * series.lags * int(np.delete(series.allowed[m], m).sum())
+        causes = 2 * rates.causes * (1 if rates.together else series.lags * int(np.delete(series.allowed[m], m).sum()))
     if causes > client:
         number, used, advice = causes, f"gamma {rates.causes:g}", f"a gamma of at most {rates.causes / causes:.2g}"
     else:

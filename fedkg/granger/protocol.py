@@ -64,7 +64,8 @@ class ClientSide:
         lift = client.emission @ client.transition
         miss = self._y[t] - lift @ (self._states[t - 1] + self.theta @ before)
         push = 2 * self.rates.client * lift.T @ miss - self.rates.server * gradient
-        self.theta = self.theta + np.outer(push, before) - 2 * self.rates.client * self.rates.ridge * self.theta
+        size = 1.0 if self.rates.normalised is None else self.rates.normalised + float(before @ before)
+        self.theta = self.theta + (np.outer(push, before) - 2 * self.rates.client * self.rates.ridge * self.theta) / size
         if self.cover is not None:
             self.theta = projected(self.theta, self.cover.augmentation)
         return float(miss @ miss)
@@ -99,8 +100,17 @@ class ServerSide:
             if self.cover is not None:
                 gradient = clip(gradient, self.cover.gradient) + self.cover.sigma_returned * self.stream.standard_normal(len(gradient))
             gradients.append(gradient)
-            self.causes[place] += 2 * self.rates.causes * (np.outer(miss, seen) - self.rates.ridge * self.causes[place])
+            self.causes[place] += 2 * self.rates.causes * (np.outer(miss, seen) - self.rates.ridge * self.causes[place]) / self._sizes(seen)
         return gradients, loss
+
+    def _sizes(self, seen: F64) -> F64:
+        """What a step along the states of a client's drivers is divided by, column by column: [S]."""
+        eps = self.rates.normalised
+        if eps is None:
+            return np.ones_like(seen)
+        if self.rates.together:
+            return np.full_like(seen, eps + seen @ seen)
+        return eps + np.concatenate([np.full(place.stop - place.start, seen[place] @ seen[place]) for place in self.places])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +137,6 @@ def exchanged(series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | N
     """The learning carried out message by message; without a cover what `learn` gives in the mode `sequential`, to rounding."""
     if series.lags > 1:
         raise UsageError("the messages of a step carry the states of one step", help="learn further lags with `learn`")
-    if rates.normalised is not None:
-        raise UsageError("messages carry no norms, by which steps could be divided", help="rates without `normalised`")
     streams = np.random.default_rng(seed).spawn(len(series.clients) + 1)
     sides = [ClientSide(client, rates, cover, stream) for client, stream in zip(series.clients, streams, strict=False)]
     drivers = [series.drivers(m) for m in range(len(sides))]

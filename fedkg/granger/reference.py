@@ -115,17 +115,21 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0) -> F64:
 
     Under no causation the driver's states may as well be those of another time: they are shifted in a circle by at least a tenth of the
     series, which keeps their own course, and the edge is estimated again (a permutation test after Phipson and Smyth 2010:
-    (1 + those as strong) / (R + 1)). The strength is the reduction of the residual by the driver, given all other drivers and the client's
-    own past (Granger 1969), so that it is the same whatever dynamics the client thinks it has.
+    (1 + those as strong) / (R + 1)), by no shift twice: a short series has fewer than `shifts`, and larger p-values.
+
+    The strength is the reduction of the residual by the driver, given all other drivers and the client's own past (Granger 1969), so that
+    it is the same whatever dynamics the client thinks it has.
 
     Raises:
-        UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %.
+        UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %, or too few steps for one.
     """
     if shifts < 19:
         raise UsageError("too few shifts for a p-value", expected="at least 19", received=str(shifts))
     stream = np.random.default_rng(seed)
     steps, clients = len(series.states), len(series.clients)
-    least = max(1, steps // 10)
+    count = min(shifts, distinct_shifts(steps))
+    if count < 1:
+        raise UsageError("too few steps for a p-value", expected="at least 4", received=str(steps))
     found = np.full((clients, clients), np.nan)
     before = series.regressors[series.lags - 1 : -1]
     for m in range(clients):
@@ -135,10 +139,19 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0) -> F64:
                 continue
             basis = np.linalg.qr(before[:, own_and_others(series, m, without=n)])[0]
             left = now - basis @ (basis.T @ now)
-            places = stream.integers(least, steps - least, size=shifts)
+            places = _nearest(steps) + stream.choice(distinct_shifts(steps), size=count, replace=False)
             seen, *chance = [_explained(_late(series, there, int(by)), basis, left) for by in (0, *places)]
-            found[m, n] = (1 + sum(one >= seen for one in chance)) / (shifts + 1)
+            found[m, n] = (1 + sum(one >= seen for one in chance)) / (count + 1)
     return found
+
+
+def distinct_shifts(steps: int) -> int:
+    """By how many steps states can be shifted in a circle and be a tenth of it away on both sides."""
+    return max(0, steps - 2 * _nearest(steps))
+
+
+def _nearest(steps: int) -> int:
+    return max(1, steps // 10)
 
 
 def _late(series: Series, place: slice, by: int) -> F64:

@@ -56,7 +56,7 @@ def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetc
             "sources": [{"path": path, "sha256": digest} for path, digest in ground.files],
             "fetched": [dict(one) for one in fetched],
             "features": ground.features(),
-            "window": ground.reach,
+            "window": ground.reach if job.privacy is None else None,
             "measure": ground.measure.name,
         },
     )

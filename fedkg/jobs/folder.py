@@ -100,7 +100,8 @@ class RunFolder:
         try:
             (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot make the run folder {self.path}", received=error.strerror or str(error)) from error
+            why = error.strerror or str(error)
+            raise UsageError(f"cannot make the run folder {self.path}", received=why, help="choose another --out") from error
         foreign = [name for name in (JOB, ARMS) if (self.path / name).exists()]
         if foreign and not self.exists() and not (self.path / LOCK).exists():
             raise UsageError(

@@ -33,7 +33,7 @@ from fedkg.jobs.rules import load_rules
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.jobs.theory import theory_of
 from fedkg.jobs.together import say_arm, say_job
-from fedkg.jobs.training import client_rows, deployed_of, round_row, rounds_of
+from fedkg.jobs.training import client_rows, deployed_of, devices_there, round_row, rounds_of
 from fedkg.models import Params
 from fedkg.parts import library_threads
 
@@ -87,6 +87,7 @@ def run_job(
         refuse_changed(folder, settled, f"{folder.path} holds the run of another job")
         return resume(folder.path, on_event=on_event, report=report, ranks=ranks)
     arms = planned(settled)
+    devices_there(arms)
     section = settled.model.graph
     with fetched_from((*settled.rules, *(section.files if section is not None else ()))) as fetched:
         pack, warned = load_rules(settled)

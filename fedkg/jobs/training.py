@@ -159,6 +159,12 @@ def _keys(codes: Sequence[Mapping[str, Tensor]], frames: Sequence[Frame]) -> dic
     return {name: tuple(own.get(name, torch.full((frame.rows,), -1)) for own, frame in zip(codes, frames, strict=True)) for name in names}
 
 
+def devices_there(arms: Sequence[Arm]) -> None:
+    """Look for the device of every arm, before anything is read. Raises JobError where one is not there."""
+    for name in dict.fromkeys(arm.job.training.device for arm in arms):
+        device_named(name)
+
+
 def rounds_of(
     arm: Arm,
     course: Course,

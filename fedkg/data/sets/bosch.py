@@ -64,7 +64,18 @@ def generate_bosch(seed: int, size: int | None) -> DataSet:
 
 
 def _joined(parts: list[DataSet]) -> DataSet:
-    return _data(parts[0].source, parts[0].features, np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
+    """All parts as one; each is let go of as soon as it is copied, so that no more than all of them and one are held."""
+    source, features = parts[0].source, parts[0].features
+    rows = sum(part.samples for part in parts)
+    x, y = np.empty((rows, len(features)), dtype=parts[0].x.dtype), np.empty(rows)
+    parts.reverse()
+    at = 0
+    while parts:
+        part = parts.pop()
+        x[at : at + part.samples], y[at : at + part.samples] = part.x, part.y
+        at += part.samples
+        del part
+    return _data(source, features, x, y)
 
 
 def _data(source: str, features: tuple[str, ...], x: NDArray[np.float32] | NDArray[np.float64], y: NDArray[np.float64]) -> DataSet:

@@ -12,6 +12,8 @@ from fedkg.data.standardise import Scaling, pooled
 
 PIECE = 2048
 """Images whose mean and deviation are taken together."""
+MOST = 1 << 25
+"""Numbers of rows or windows that are held in float64 at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,15 +52,25 @@ def standardised(data: DataSet) -> Standardised:
     if data.x.ndim == 4:
         inputs, x = _by_channel(data, train)
     else:
-        inputs = pooled([data.x[train].reshape(-1, data.x.shape[-1]).astype(np.float64)], data.features, where=data.name)
-        scaled = inputs.apply(data.x.astype(np.float64))
-        x = scaled.astype(np.float32) if data.x.dtype == np.float32 else scaled
+        inputs, x = _by_feature(data, train)
     if data.task in ("regression", "forecast"):
         names = data.targets or (data.task,)
         columns = data.y.astype(np.float64).reshape(-1, len(names))
         outputs = pooled([data.y[train].astype(np.float64).reshape(-1, len(names))], names, where=data.name)
         y = ((columns - outputs.mean) / outputs.std).reshape(data.y.shape)
     return Standardised(data=replace(data, x=x, y=y), inputs=inputs, outputs=outputs)
+
+
+def _by_feature(data: DataSet, train: NDArray[np.bool_]) -> tuple[Scaling, Numbers]:
+    """Rows or windows with their features standardised, a piece at a time."""
+    step = max(1, MOST // max(1, int(np.prod(data.x.shape[1:]))))
+    rows, width = np.flatnonzero(train), data.x.shape[-1]
+    pieces = (data.x[rows[at : at + step]].reshape(-1, width).astype(np.float64) for at in range(0, max(1, len(rows)), step))
+    inputs = pooled(pieces, data.features, where=data.name)
+    scaled: Numbers = np.empty(data.x.shape, dtype=np.float32 if data.x.dtype == np.float32 else np.float64)
+    for at in range(0, data.samples, step):
+        scaled[at : at + step] = inputs.apply(data.x[at : at + step].astype(np.float64))
+    return inputs, scaled
 
 
 def _by_channel(data: DataSet, train: NDArray[np.bool_]) -> tuple[Scaling, Numbers]:

@@ -5,7 +5,7 @@ Letters: N rows, W windows, T steps of the history, F features, P steps of the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -39,7 +39,9 @@ Target = Callable[[Series, NDArray[np.int64]], F64]
 """The targets of the windows of a series that begin at these steps."""
 
 
-def series(data: DataSet, *, gaps: Gaps = "unknown", longest: int | None = None) -> tuple[Series, ...]:
+def series(
+    data: DataSet, *, gaps: Gaps = "unknown", longest: int | None = None, before: Mapping[str, float] | None = None
+) -> tuple[Series, ...]:
     """The clients' rows in order of time on an even grid, and the unknown cells of x treated.
 
     Args:
@@ -47,6 +49,7 @@ def series(data: DataSet, *, gaps: Gaps = "unknown", longest: int | None = None)
         gaps: ``unknown`` leaves unknown cells NaN; ``interpolate`` draws a straight line between the known neighbours (cells before the
             first and after the last known one stay unknown); ``error`` refuses them.
         longest: with ``interpolate``, longer runs of unknown cells stay unknown. None: any length.
+        before: with ``interpolate``, a time for each client: no value from it on has a say in cells before it.
 
     Raises:
         JobError: when the rows have no time, or with ``error`` the first unknown cell, by client, feature and time.
@@ -62,7 +65,13 @@ def series(data: DataSet, *, gaps: Gaps = "unknown", longest: int | None = None)
             row, column = np.argwhere(np.isnan(one.x))[0]
             where = f"{data.features[column]} at {one.time[row]:g} {data.step_unit}"
             raise JobError(f"data set {data.name}: client {client or data.name} has no value of {where}", help="choose another gap policy")
-        found.append(replace(one, x=_bridged(one.x, longest)) if gaps == "interpolate" else one)
+        if gaps == "interpolate":
+            x = _bridged(one.x, longest)
+            if before and client in before:
+                known = int(np.searchsorted(one.time, before[client] - data.step / 2))
+                x[:known] = _bridged(one.x[:known], longest)
+            one = replace(one, x=x)
+        found.append(one)
     return tuple(found)
 
 
@@ -75,6 +84,7 @@ def forecast_windows(
     targets: Sequence[str] = (),
     gaps: Gaps = "unknown",
     longest: int | None = None,
+    before: Mapping[str, float] | None = None,
 ) -> DataSet:
     """Windows of each client's series: x [W, T, F] and what follows, y [W, P * O], step after step.
 
@@ -83,7 +93,7 @@ def forecast_windows(
 
     Args:
         data: rows with times. history: T. horizon: P. stride: steps between the starts of two windows.
-        targets: names of the features to forecast; none: all of them. gaps, longest: see `series`.
+        targets: names of the features to forecast; none: all of them. gaps, longest, before: see `series`.
 
     Raises:
         JobError: when no window is left, a target is no feature, or see `series`.
@@ -96,11 +106,19 @@ def forecast_windows(
         values: F64 = one.x[:, columns][steps].reshape(len(first), -1)
         return values
 
-    cut = _cut(data, history, horizon, stride, series(data, gaps=gaps, longest=longest), future, "forecast")
+    cut = _cut(data, history, horizon, stride, series(data, gaps=gaps, longest=longest, before=before), future, "forecast")
     return replace(cut, targets=named)
 
 
-def labelled_windows(data: DataSet, *, history: int, stride: int = 1, gaps: Gaps = "unknown", longest: int | None = None) -> DataSet:
+def labelled_windows(
+    data: DataSet,
+    *,
+    history: int,
+    stride: int = 1,
+    gaps: Gaps = "unknown",
+    longest: int | None = None,
+    before: Mapping[str, float] | None = None,
+) -> DataSet:
     """Windows of each client's series: x [W, T, F], and the target of the window's last row, y [W]; see `forecast_windows`.
 
     Windows whose target is unknown are left out.
@@ -110,9 +128,8 @@ def labelled_windows(data: DataSet, *, history: int, stride: int = 1, gaps: Gaps
         answers: F64 = one.y[first + history - 1]
         return answers
 
-    return _cut(
-        data, history, 0, stride, series(data, gaps=gaps, longest=longest), last, "regression" if data.task == "forecast" else data.task
-    )
+    every = series(data, gaps=gaps, longest=longest, before=before)
+    return _cut(data, history, 0, stride, every, last, "regression" if data.task == "forecast" else data.task)
 
 
 def _cut(data: DataSet, history: int, horizon: int, stride: int, every: Sequence[Series], target: Target, task: Task) -> DataSet:

@@ -126,15 +126,28 @@ def _of_set(job: CausesJob) -> Sources:
 
 
 def _clients(job: CausesJob, clients: Mapping[str, tuple[str, ...]], read: Mapping[str, F64], starts: Sequence[int] = (0,)) -> Sources:
-    """The clients with gaps filled, and what all have in common taken away, where the job asks for it."""
+    """The clients with gaps filled, and what all have in common taken away, where the job asks for it.
+
+    Gaps of steps that are learnt from are filled from such steps alone.
+
+    Raises:
+        JobError: a column has no value in any step that is learnt from.
+    """
     filled, made, notes = 0, [], []
     for client, columns in clients.items():
         values = np.stack([read[column] for column in columns], axis=1)
-        for column in values.T:
-            unknown = ~np.isfinite(column)
-            steps = np.arange(len(column))
-            column[unknown] = np.interp(steps[unknown], steps[~unknown], column[~unknown])
-            filled += int(unknown.sum())
+        known = known_steps(job, len(values))
+        for name, column in zip(columns, values.T, strict=True):
+            if not np.isfinite(column[:known]).any():
+                raise JobError(
+                    f"clients.{client}: column `{name}` has no value in the {known:,} steps that are learnt from",
+                    help="data.train: a larger share, or leave the column out",
+                )
+            for part in (column[:known], column):
+                unknown = ~np.isfinite(part)
+                steps = np.arange(len(part))
+                part[unknown] = np.interp(steps[unknown], steps[~unknown], part[~unknown])
+                filled += int(unknown.sum())
         if job.data.season is not None:
             values = without_season(values, job.data.season, known_steps(job, len(values)))
         if job.data.trend is not None:
@@ -150,8 +163,15 @@ def _clients(job: CausesJob, clients: Mapping[str, tuple[str, ...]], read: Mappi
 
 
 def known_steps(job: CausesJob, steps: int) -> int:
-    """How many steps are learnt from."""
-    return steps if job.data.train == 1 else int(steps * job.data.train)
+    """How many steps are learnt from. Raises JobError for fewer than there is something to learn from."""
+    known = steps if job.data.train == 1 else int(steps * job.data.train)
+    if known < LEAST:
+        raise JobError(
+            f"data.train: {job.data.train:g} of {steps:,} steps are {known} to learn from",
+            expected=f"{LEAST} or more",
+            help="a larger share, or more steps",
+        )
+    return known
 
 
 def generated(plant: PlantData) -> Sources:

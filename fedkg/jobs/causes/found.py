@@ -19,7 +19,7 @@ from fedkg.granger.learn import Learnt, losses_of
 from fedkg.granger.moments import Series, moments, series_of
 from fedkg.granger.over_time import cut
 from fedkg.granger.precedence import precedence
-from fedkg.granger.reference import adjusted, innovation_label, joint, p_values, strengths_of
+from fedkg.granger.reference import adjusted, distinct_shifts, innovation_label, joint, p_values, strengths_of
 from fedkg.granger.states import Measured, client_of, correlated
 from fedkg.jobs.causes.data import Sources, known_steps
 from fedkg.jobs.causes.file import CausesJob
@@ -84,19 +84,22 @@ def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) ->
         readings=readings(series),
         reached={name: reach_of(series, sure, m) for m, name in enumerate(names)},
         held=held,
-        notes=(*sources.notes, *notes, *_too_few_shifts(job, tested)),
+        notes=(*sources.notes, *notes, *_too_few_shifts(job, tested, known)),
         truth=sources.truth,
     )
 
 
-def _too_few_shifts(job: CausesJob, tested: NDArray[np.float64]) -> tuple[str, ...]:
-    """A note where no single edge could pass, however strong: the correction asks for more shifts."""
-    pairs = int(np.isfinite(tested).sum())
-    if pairs / (job.shifts + 1) <= job.level:
+def _too_few_shifts(job: CausesJob, tested: NDArray[np.float64], steps: int) -> tuple[str, ...]:
+    """A note where no single edge could pass, however strong: the correction asks for more shifts, or the series for more steps."""
+    pairs, most = int(np.isfinite(tested).sum()), distinct_shifts(steps)
+    used = min(job.shifts, most)
+    if pairs / (used + 1) <= job.level:
         return ()
     wanted = int(np.ceil(pairs / job.level)) - 1
-    said = f"with {job.shifts} shifts and {pairs} pairs an edge that is alone cannot be significant at {job.level:g}"
-    return (f"{said}: `shifts: {wanted}` could tell it",)
+    said = f"with {used} shifts and {pairs} pairs an edge that is alone cannot be significant at {job.level:g}"
+    return (
+        f"{said}: " + (f"`shifts: {wanted}` could tell it" if wanted <= most else f"{steps:,} steps have no more than {most:,} shifts"),
+    )
 
 
 def _central(series: Series) -> NDArray[np.float64]:

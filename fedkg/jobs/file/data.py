@@ -54,7 +54,8 @@ class Window(Part):
     stride: Count = Field(default=1, description="Steps between the beginnings of two windows.")
     targets: tuple[str, ...] = Field(default=(), description="Features to forecast; empty: all.")
     gaps: Literal["unknown", "interpolate", "error"] = Field(
-        default="unknown", description="Steps without a value: left unknown, bridged by a straight line, or refused."
+        default="unknown",
+        description="Steps without a value: left unknown, bridged by a straight line (before the test without its values), or refused.",
     )
     longest: Count | None = Field(default=None, description="Longest gap that `interpolate` bridges, in steps; empty: any.")
 

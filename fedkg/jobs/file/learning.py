@@ -15,7 +15,7 @@ class Learning(Part):
     mode: Literal["sequential", "batch", "closed_form"] = Field(
         default="sequential", description="One sample a step, as published; steps on averages; or the point of rest of both, at once."
     )
-    epochs: Count = Field(default=200, description="Most passes over the steps.")
+    epochs: Count = Field(default=500, description="Most passes over the steps.")
     tolerance: float = Field(
         default=1e-3, ge=0, description="It ends before when an epoch changes the parameters by no more than this share of their size."
     )
@@ -25,7 +25,8 @@ class Learning(Part):
     ridge: float = Field(default=0.0, ge=0, description="Weight of squared parameters.")
     normalised: bool = Field(
         default=True,
-        description="Whether steps are divided by squared norms (on averages: by mean ones), so that rates need not fit the data's scale.",
+        description="Whether steps are divided by squared norms (on averages: by mean ones), so that rates need not fit the data's scale. "
+        "The server's are divided by those of all drivers of a client together.",
     )
     lags: Count | Literal["choose"] = Field(
         default=1,

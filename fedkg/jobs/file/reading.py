@@ -233,6 +233,8 @@ def sentence_of(errors: Sequence[ErrorDetails]) -> str:
         case "value_error":
             return str(error["ctx"]["error"]) if "ctx" in error else error["msg"]
         case "string_pattern_mismatch":
+            if error["loc"][-1] == "device":
+                return f"must be cpu, cuda, or cuda:1 for the second of several, not {_short(error['input'])}"
             return f"{_short(error['input'])} is not a name: letters, digits, _ . - only"
     return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {_short(error['input'])}"
 

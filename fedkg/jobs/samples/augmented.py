@@ -16,7 +16,7 @@ from fedkg.errors import JobError
 from fedkg.granger.augment import Record, channels, filtered, states_of
 from fedkg.granger.effects import edges
 from fedkg.granger.protocol import traffic
-from fedkg.jobs.causes.learning import grown, lags_of, learnt_by
+from fedkg.jobs.causes.learning import lags_of, learnt_by
 from fedkg.jobs.file.augment import Augment
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.samples.samples import TEST, Samples
@@ -64,8 +64,6 @@ def augmented(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> Augment
     lags, said = lags_of(section.learning, own.clients, allowed)
     known = found.series(allowed, lags)
     learnt, course = learnt_by(section.learning, known)
-    if said_grown := grown(section.learning, known, learnt):
-        raise JobError(f"augment.learning: {said_grown}")
     made = states_of(found, known, learnt, section.states, section.reads)
     sent = traffic(known)
     notes = (

@@ -320,8 +320,9 @@ class Sets:
 
     def _clients(self, arm: Arm, scene: Dealt, x: Tensor) -> Clients:
         """The sites with their samples, after any corruption."""
-        ready = self.samples.ready.data.take(scene.rows)
-        clients = clients_of(replace(ready, x=np.zeros((len(scene.rows), 1), dtype=np.float32)), scene.split)
+        ready = self.samples.ready.data  # without its inputs, which may be large
+        targets = replace(ready, x=np.zeros((ready.samples, 1), dtype=np.float32)).take(scene.rows)
+        clients = clients_of(targets, scene.split)
         y = dict(zip(clients.names, clients.y, strict=True))
         if arm.corrupt is not None:
             y[arm.corrupt.site] = self._damaged(arm, y[arm.corrupt.site])

@@ -75,6 +75,8 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     rows = _of_sites(_read(job, pack), job)
     data = _sighted(_cut(rows, job))
     use = _uses(data, job)
+    if job.data.window is not None and job.data.window.gaps == "interpolate":
+        data, use = _apart(rows, job, data, use)
     for field, kind in (("test", TEST), ("server", SERVER)):
         if getattr(job.data, field) and not (use == kind).any():
             raise JobError(f"data.{field}: no samples are left for it", received=f"{getattr(job.data, field):g} of {data.samples}")
@@ -174,8 +176,8 @@ def _of_sites(data: DataSet, job: Job) -> DataSet:
     return data if names == data.client_names else data.take(np.isin(data.clients.astype(str), names))
 
 
-def _cut(data: DataSet, job: Job) -> DataSet:
-    """The windows of a data set, where the job asks for some."""
+def _cut(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
+    """The windows of a data set, where the job asks for some; `before` as `series` takes it."""
     window = job.data.window
     if window is None:
         if data.task == "forecast":
@@ -185,7 +187,7 @@ def _cut(data: DataSet, job: Job) -> DataSet:
             )
         return data
     if not window.horizon:
-        return labelled_windows(data, history=window.history, stride=window.stride, gaps=window.gaps, longest=window.longest)
+        return labelled_windows(data, history=window.history, stride=window.stride, gaps=window.gaps, longest=window.longest, before=before)
     targets = window.targets or ((data.features[-1],) if job.data.set == TABLE else ())
     return forecast_windows(
         data,
@@ -195,7 +197,26 @@ def _cut(data: DataSet, job: Job) -> DataSet:
         targets=targets,
         gaps=window.gaps,
         longest=window.longest,
+        before=before,
     )
+
+
+def _apart(rows: DataSet, job: Job, data: DataSet, use: NDArray[np.int8]) -> tuple[DataSet, NDArray[np.int8]]:
+    """The same windows and what each is for, but that gaps before a site's test are bridged without its values of the test.
+
+    Windows of which nothing is known then are left out.
+    """
+    assert data.time is not None, "windows have a time"
+    names = np.full(data.samples, "", dtype=object) if data.clients is None else data.clients
+    first: dict[str, float] = {}
+    for name, time in zip(names[use == TEST].tolist(), data.time[use == TEST].tolist(), strict=True):
+        first[name] = min(time, first.get(name, time))
+    again = _sighted(_cut(rows, job, first))
+    assert again.time is not None, "windows have a time"
+    known = dict(zip(zip(names.tolist(), data.time.tolist(), strict=True), use.tolist(), strict=True))
+    own = [""] * again.samples if again.clients is None else again.clients.tolist()
+    kept = [known[place] for place in zip(own, again.time.tolist(), strict=True)]
+    return again, np.array(kept, dtype=np.int8)
 
 
 def _sighted(data: DataSet) -> DataSet:

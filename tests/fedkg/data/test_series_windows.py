@@ -62,6 +62,16 @@ def test_gaps_stay_unknown_or_are_bridged_between_known_values(options: dict[str
     np.testing.assert_array_equal(one.x[:, 0], expected)
 
 
+def test_a_gap_before_a_time_is_bridged_without_the_values_from_it_on() -> None:
+    data = rows({"p": [1, NAN, 3, NAN, NAN, NAN, 7, NAN, 9], "q": [1, NAN, 3]})
+    one, other = series(data, gaps="interpolate", before={"p": 5.0})
+    np.testing.assert_array_equal(one.x[:, 0], [1, 2, 3, NAN, NAN, 6, 7, 8, 9])
+    np.testing.assert_array_equal(other.x[:, 0], [1, 2, 3])
+    np.testing.assert_array_equal(
+        series(data, gaps="interpolate", longest=1, before={"p": 4.0})[0].x[:, 0], [1, 2, 3, NAN, NAN, NAN, 7, 8, 9]
+    )
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=2, max_size=30), st.integers(1, 4))
 def test_bridges_change_no_known_value_and_leave_no_short_gap_inside(cells: list[int | None], longest: int) -> None:
     values = np.array([NAN if cell is None else float(cell) for cell in cells])

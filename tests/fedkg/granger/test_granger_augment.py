@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.errors import UsageError
+from fedkg.errors import FedkgError, UsageError
 from fedkg.granger.augment import LEAST, SPAN, Reads, Record, channels, filtered, states_of
 from fedkg.granger.kalman import estimated
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, products_of
 from fedkg.granger.moments import Series, series_of
 from fedkg.granger.states import Measured, client_of
-from fedkg.jobs.causes.learning import grown, learnt_by
+from fedkg.jobs.causes.learning import learnt_by, refuse_grown
 from fedkg.jobs.file.learning import Learning
 
 STEPS, KNOWN = 300, 220
@@ -181,11 +181,45 @@ def test_products_that_are_at_hand_change_nothing() -> None:
     assert np.array_equal(plain.client_loss, known.client_loss)
 
 
-def test_losses_that_have_grown_are_not_believed() -> None:
+def test_losses_that_have_grown_are_refused() -> None:
     found = filtered(_records(), 1)
     series = found.series(np.ones((3, 3), dtype=np.bool_), 1)
     learnt, said = learnt_by(Learning(epochs=5), series)
-    assert "diverges" not in said
+    assert "has not settled" in said
     wild = replace(learnt, causes=1e3 * np.ones_like(learnt.causes))
-    assert "the learning diverges slowly: the losses of site 0 are" in grown(Learning(), series, wild)
-    assert grown(Learning(mode="closed_form"), series, wild) == ""
+    with pytest.raises(FedkgError, match=r"the learning diverges slowly: the losses of site 0 are .* times those before"):
+        refuse_grown(Learning(), series, wild)
+    worse = replace(learnt, causes=np.ones_like(learnt.causes))
+    with pytest.raises(FedkgError, match="diverges slowly: what is learnt to drive site 0 foretells it worse than nothing"):
+        refuse_grown(Learning(), series, worse)
+
+
+def _alike(clients: int = 10, steps: int = 300) -> Series:
+    """Clients that measure the same three slow courses and some noise: all drivers go with each other."""
+    stream = np.random.default_rng(0)
+    course = np.zeros((steps, 3))
+    for t in range(1, steps):
+        course[t] = [0.95, 0.8, 0.5] * course[t - 1] + stream.standard_normal(3)
+    each = [course @ stream.standard_normal((3, 3)) + 0.1 * stream.standard_normal((steps, 3)) for _ in range(clients)]
+    return series_of([client_of(Measured(name=f"s{m}", columns=("a", "b", "c"), values=own), 2) for m, own in enumerate(each)])
+
+
+def test_drivers_that_go_with_each_other_run_away_by_divisors_of_their_own_and_settle_by_one() -> None:
+    """The mean of h_n h_p^T / (1 + |h_n|^2) has an eigenvalue below 0, which any rate runs away along; by one divisor it has none."""
+    series = _alike()
+    rates = Rates(client=0.01, server=0.001, causes=0.1, normalised=1.0)
+    drivers = series.states[:-1, series.drivers(7)]
+    own = 1.0 / (1.0 + np.repeat((drivers.reshape(len(drivers), -1, 2) ** 2).sum(2), 2, axis=1))
+    whole = 1.0 / (1.0 + (drivers**2).sum(1, keepdims=True))
+    assert np.linalg.eigvals((own * drivers).T @ drivers).real.min() < -0.05
+    assert np.linalg.eigvals((whole * drivers).T @ drivers).real.min() > 0.01
+    away = learn(series, rates, epochs=300)
+    assert away.strength(series).max() > 100
+    with pytest.raises(FedkgError, match="the learning diverges slowly"):
+        refuse_grown(Learning(causes=0.1), series, away)
+    settled = learn(series, replace(rates, together=True), epochs=500, tolerance=1e-3)
+    assert len(settled.server_loss) < 500
+    assert settled.strength(series).max() < 0.5
+    learnt, said = learnt_by(Learning(causes=0.1), series)
+    assert np.array_equal(learnt.causes, settled.causes)
+    assert "the learning settled" in said

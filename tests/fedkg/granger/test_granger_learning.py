@@ -12,7 +12,7 @@ from fedkg.errors import FedkgError, UsageError
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, at_rest, learn, losses_of, stability
 from fedkg.granger.moments import Series, moments, series_of
-from fedkg.granger.protocol import exchanged, traffic
+from fedkg.granger.protocol import ClientSide, exchanged, traffic
 from fedkg.granger.rest import curvature, recursion, resting
 
 
@@ -163,9 +163,10 @@ def test_8_one_sample_never_contracts_and_a_ridge_does() -> None:
 
 def test_9_without_augmentation_nothing_is_learnt() -> None:
     _, series = setting_s(0, 500)
-    found = exchanged(series, Rates(client=1e-300, server=0.0, causes=1e-3))
-    assert np.abs(found.causes).max() < 1e-12
-    assert found.server_loss[0] < 1e-12
+    rates = Rates(client=1e-300, server=0.0, causes=1e-3)
+    for found in (exchanged(series, rates), learn(series, rates, epochs=1)):
+        assert np.abs(found.causes).max() < 1e-12
+        assert found.server_loss[0] < 1e-12
 
 
 def test_10_too_large_steps_name_client_and_usable_rate() -> None:
@@ -202,10 +203,10 @@ def test_normalised_steps_stand_large_rates() -> None:
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(0, 1000), st.sampled_from([0.0, 0.05]))
-def test_the_loops_are_the_messages(seed: int, ridge: float) -> None:
+@given(st.integers(0, 1000), st.sampled_from([0.0, 0.05]), st.sampled_from([None, 0.5]), st.booleans())
+def test_the_loops_are_the_messages(seed: int, ridge: float, normalised: float | None, together: bool) -> None:
     _, series = uneven(seed, steps=25)
-    rates = Rates(client=1e-3, server=2e-3, causes=3e-3, ridge=ridge)
+    rates = Rates(client=1e-3, server=2e-3, causes=3e-3, ridge=ridge, normalised=normalised, together=together)
     fast, plain = learn(series, rates, epochs=2), exchanged(series, rates, epochs=2)
     assert fast.causes == pytest.approx(plain.causes, abs=1e-11)
     for own, other in zip(fast.augmentations, plain.augmentations, strict=True):
@@ -229,6 +230,31 @@ def test_14_traffic() -> None:
     sent = traffic(series)
     assert (sent.up, sent.down) == (8, 4)
     assert sent.saved == 8 * (16 - 8)
+
+
+def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a client hands out in a step: two arrays of P numbers, and its loss for the record; what it is handed: one array of P."""
+    _, series = setting_s(0, 500)
+    out: list[tuple[int, ...]] = []
+    back: list[tuple[int, ...]] = []
+
+    class Listened(ClientSide):
+        def send(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+            sent = super().send(t)
+            out.extend(one.shape for one in sent)
+            return sent
+
+        def receive(self, t: int, gradient: np.ndarray) -> float:
+            back.append(gradient.shape)
+            loss = super().receive(t, gradient)
+            assert isinstance(loss, float)
+            return loss
+
+    monkeypatch.setattr("fedkg.granger.protocol.ClientSide", Listened)
+    exchanged(series, Rates())
+    steps = len(series.states) - 1
+    assert out == [(2,)] * 4 * steps  # two clients, two arrays each: 8 numbers a step
+    assert back == [(2,)] * 2 * steps  # 4 numbers
 
 
 @pytest.mark.parametrize(

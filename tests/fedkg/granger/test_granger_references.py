@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from fedkg.granger.identified import readings
 from fedkg.granger.learn import Rates, at_rest, learn
 from fedkg.granger.moments import Series, series_of
 from fedkg.granger.precedence import precedence
-from fedkg.granger.reference import adjusted, innovation_label, joint, p_values, strengths_of
+from fedkg.granger.reference import adjusted, distinct_shifts, innovation_label, joint, p_values, strengths_of
 from fedkg.granger.states import Measured, client_of
 from fedkg.granger.system import recorded, two_clients
 
@@ -91,6 +93,20 @@ def test_shifted_states_and_the_var_agree_on_known_truth() -> None:
     off[1, 0] = False
     assert np.corrcoef(ours[:, off].ravel(), theirs[:, off].ravel())[0, 1] > 0.9
     assert (ours[:, off] <= 0.05).mean() < 0.12  # of 100 at 5 %: 12 or more with a probability below 0.005
+
+
+def test_a_short_series_has_no_more_chances_than_shifts() -> None:
+    """Of 20 steps there are 16 shifts: what is as strong as can be has a p-value of 1 / 17, however many are asked for."""
+    stream = np.random.default_rng(0)
+    lead = stream.standard_normal(20)
+    each = [lead[:, None], np.roll(lead, 1)[:, None] + 0.01 * stream.standard_normal((20, 1))]
+    series = series_of([client_of(Measured(name=str(m), columns=("a",), values=own), 1) for m, own in enumerate(each)])
+    assert distinct_shifts(20) == 16
+    found = p_values(series, shifts=399)
+    assert found[1, 0] == pytest.approx(1 / 17)
+    assert (found[~np.eye(2, dtype=bool)] * 17 == pytest.approx(np.round(found[~np.eye(2, dtype=bool)] * 17))) is True
+    short = series_of([replace(one, measurements=one.measurements[:3]) for one in series.clients])
+    assert p_values(short, shifts=19)[1, 0] == pytest.approx(0.5)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))

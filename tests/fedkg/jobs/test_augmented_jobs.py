@@ -85,6 +85,37 @@ def test_what_the_test_is_made_of_changes_no_training_input(monkeypatch: pytest.
     assert not np.array_equal(_x(before, TEST)[:, :, 1:], _x(after, TEST)[:, :, 1:])
 
 
+@pytest.mark.parametrize("horizon", [6, 0])
+def test_a_gap_at_the_first_test_is_not_bridged_to_it(horizon: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known on both sides of every site's first tested step: what is learnt from does not change with what comes after."""
+    window = {"history": 12, "horizon": horizon, "stride": 3, "gaps": "interpolate"}
+    fields = {"augment": "none", "data": {**DATA, "window": window}}
+    tested = _ground(**fields).samples
+    assert tested.source.time is not None
+    assert tested.source.clients is not None
+    test = tested.rows(TEST)
+    begins = {name: tested.source.time[test][tested.source.clients[test] == name].min() for name in tested.source.client_names}
+
+    def holed(later: float) -> Sets:
+        def changed(name: str, path: str | None, *, seed: int, size: int | None) -> DataSet:
+            data = data_set(name, path, seed=seed, size=size)
+            assert data.time is not None
+            assert data.clients is not None
+            first = np.array([begins.get(name, np.inf) for name in data.clients])
+            whole = np.where((data.time >= first - data.step / 2)[:, None], data.x + later, data.x)
+            hole = np.abs(data.time - first) < 8 * data.step
+            return replace(data, x=np.where(hole[:, None], np.nan, whole), y=whole[:, 0])
+
+        monkeypatch.setattr(reading, "data_set", changed)
+        return _ground(**fields)
+
+    one, other = holed(0.0), holed(500.0)
+    assert np.array_equal(_x(one, TRAIN), _x(other, TRAIN))
+    left, right = (ground.samples.source.y[ground.samples.rows(TRAIN)] for ground in (one, other))
+    assert np.array_equal(left, right, equal_nan=True)
+    assert not np.array_equal(_x(one, TEST), _x(other, TEST))
+
+
 def test_states_stand_at_the_steps_that_they_are_of() -> None:
     """With one signal and one state the filter follows the signal: the channel goes with it step by step, and not one step later."""
     x = _x(_ground(augment={"states": 1, "learning": {"mode": "closed_form"}}), TRAIN)

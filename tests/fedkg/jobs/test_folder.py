@@ -58,8 +58,9 @@ def test_json_is_whole_or_said_to_be_damaged(folder):
 
 def test_something_else_in_its_place_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UsageError, match="cannot make the run folder"):
+    with pytest.raises(UsageError, match="cannot make the run folder") as refused:
         RunFolder(tmp_path / "file").create()
+    assert refused.value.help == "choose another --out"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "job.yaml").write_text("x: 1")
     with pytest.raises(UsageError, match="not a run"):

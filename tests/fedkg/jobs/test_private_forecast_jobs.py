@@ -58,6 +58,8 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
     learned = learned_of(run.folder)
     assert len(learned.properties) == len({(row["client"], row["inference"]) for row in found})
     assert {one.about for one in learned.evidence} <= {"model"}
+    assert folder.environment()["window"] is None  # nor in the report: from when to when the data reaches has no noise on it
+    assert {row["from"] + row["to"] for row in found} <= {""}
 
 
 def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):

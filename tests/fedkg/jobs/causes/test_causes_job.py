@@ -11,6 +11,7 @@ import pytest
 from command import call
 
 from fedkg.errors import FedkgError, JobError, TableError
+from fedkg.jobs.causes.data import read_sources
 from fedkg.jobs.causes.file import CausesJob, is_causes, read_causes
 from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.learned import learned_of
@@ -130,12 +131,30 @@ def test_what_is_wrong_is_named_before_there_is_a_folder(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("rows", "said"), [(0, "10 or more"), (11, "too few steps to choose among 5 lags")])
+@pytest.mark.parametrize(
+    ("rows", "said"), [(0, "10 or more"), (11, "0.8 of 11 steps are 8 to learn from"), (13, "too few steps to choose among 5 lags")]
+)
 def test_a_table_that_is_too_short_is_told(rows: int, said: str, tmp_path: Path) -> None:
     whole = _table(tmp_path / "plant.csv").read_text().splitlines(keepends=True)
     (tmp_path / "plant.csv").write_text("".join(whole[: rows + 1]))
     with pytest.raises(FedkgError, match=said):
         run_causes(_job(tmp_path, TABLE_JOB), out=tmp_path / "run")
+
+
+def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_path: Path) -> None:
+    """The gap lies across the last step that is learnt from, 480 of 600."""
+    lines = _table(tmp_path / "plant.csv").read_text().splitlines()
+    job = _job(tmp_path, TABLE_JOB.replace("path: plant.csv", "path: plant.csv, gaps: 4"))
+    known = []
+    for later in ("0", "900"):
+        rows = [f",{line.split(',', 1)[1]}" if 478 <= t < 482 else line for t, line in enumerate(lines[1:])]
+        rows[482] = f"{later},{rows[482].split(',', 1)[1]}"
+        (tmp_path / "plant.csv").write_text("\n".join([lines[0], *rows]) + "\n")
+        known.append(read_sources(read_causes(job)).clients[0].values[:480])
+    assert np.array_equal(known[0], known[1])
+    (tmp_path / "plant.csv").write_text("\n".join([lines[0], *(f",{line.split(',', 1)[1]}" for line in lines[1:550]), *lines[550:]]) + "\n")
+    with pytest.raises(JobError, match="column `P1` has no value in the 480 steps that are learnt from"):
+        read_sources(read_causes(job, ["data.gaps=600"]))
 
 
 def test_a_client_that_never_changes_is_told(tmp_path: Path) -> None:
@@ -189,8 +208,9 @@ def test_the_window_of_the_data_is_that_of_the_steps_learnt_from(folder: Path, t
     assert learned_of(folder).window is None  # a generated plant has no time
     lines = _table(tmp_path / "plant.csv").read_text().splitlines()
     job = TABLE_JOB.replace("data: {path: plant.csv}", "data: {path: plant.csv, train: 0.5}").replace("shifts: 99", "shifts: 19")
-    rows = run_causes(_job(tmp_path, job), out=tmp_path / "rows").folder
-    assert learned_of(rows).window == ("row 1", "row 300")
+    rows = run_causes(_job(tmp_path, job), out=tmp_path / "rows")
+    assert learned_of(rows.folder).window == ("row 1", "row 300")
+    assert any("with 19 shifts and 2 pairs" in said and said.endswith("`shifts: 39` could tell it") for said in rows.sentences)
     dated = [f"2024-03-{1 + t // 24:02d} {t % 24:02d}:00,{line}" for t, line in enumerate(lines[1:])]
     (tmp_path / "plant.csv").write_text("\n".join([f"time,{lines[0]}", *dated]))
     found = learned_of(run_causes(_job(tmp_path, job), out=tmp_path / "dated").folder)
