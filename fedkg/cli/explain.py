@@ -76,7 +76,12 @@ def explain(
     taken = authoring.given(files) if files else _of_this_folder(what)
     if not files:
         note(f"taken from this folder: {', '.join(map(str, taken))}")
-    pack, _ = authoring.load_or_compile(taken)
+    try:
+        pack, _ = authoring.load_or_compile(taken)
+    except authoring.CompileError:
+        if not files:
+            note(f"where these files do not belong together, name those of the rule: fedkg explain {what} {_stated_in(what, taken)}")
+        raise
     rules, parts = asked(pack, what)
     behind = {one.rule: one for one in authoring.origins(taken, rules[:MOST], entity)} if entity else {}
     described = _described(pack, rules[:MOST], next((one.label for one in behind.values()), entity))
@@ -117,6 +122,13 @@ def _of_this_folder(rule: str) -> list[str | Path]:
     if not files:
         raise UsageError(f"where is the rule `{rule}`?", help=f"fedkg explain {rule} rules.fkg")
     return [*files, *sorted(path for path in here.iterdir() if is_graph(path) and path.suffix.lower() != ".xml")]  # few .xml are graphs
+
+
+def _stated_in(rule: str, files: Sequence[str | Path]) -> str:
+    """The first rule file that states a rule of this name, else an example of one."""
+    stated = re.compile(rf"(?m)^rule\s+{re.escape(rule)}\b")
+    named = (str(path) for path in files if Path(path).suffix == ".fkg" and stated.search(Path(path).read_text("utf-8", "replace")))
+    return next(named, "rules.fkg")
 
 
 def _json(found: Description) -> dict[str, Any]:

@@ -132,6 +132,8 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
         advice = "it is an angle here: write degC, degF or K for a temperature"
     elif not one.dimension or not two.dimension:
         advice = "one of them is a plain number"
+    else:
+        advice = "correct the unit here, or in the declaration"
     scope.problems.error(
         "FKG213", b.span, f"{_said(two)} cannot be {verb} {_said(one)}", advice, (Related(span=a.span, message=f"this is in {_said(one)}"),)
     )

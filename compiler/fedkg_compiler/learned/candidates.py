@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence, joined
+from fedkg_compiler.authoring.wording import quoted, remark
 from fedkg_compiler.learned.precedences import precedences
 from fedkg_compiler.learned.written import comment, name_of, plain, rounded
 
@@ -88,7 +89,7 @@ def _rule(group: Sequence[FoundProperty], client: str, least: float) -> Iterator
         text = re.sub(rf"\?{re.escape(own.name)}\b", lambda _, value=number: str(value), text)  # type: ignore[misc]
     name = name_of(f"{first.inference}_{client}" if client else f"{first.inference}_everywhere")
     title = f"Found in the series of {client}." if client else f"Found in the series of {who}."
-    yield f'{comment(said)}\nrule {name} "{title}"\n  kind temporal\n  require initially follows {text}'
+    yield f"{comment(said)}\nrule {name} {quoted(remark(title))}\n  kind temporal\n  require initially follows {text}"
 
 
 def _common(numbers: Sequence[FoundNumber]) -> str | None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fedkg.learned import CausalEdge, Precedence
+from fedkg_compiler.authoring.wording import Names, quoted, remark
 from fedkg_compiler.learned.written import comment, name_of, rounded
+
+_TAKEN = frozenset({"if", "past"})
+"""Words that a formula does not read as the name of a signal."""
 
 
 def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
@@ -19,28 +23,28 @@ def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
         return
     names = _names([column for _, one in found for column in (one.leads, one.follows)])
     head = "The columns that the rules below read; leave out those that your rules have a signal for, and use its name."
-    signals = [f'signal {name} column "{column}"' for column, name in names.items()]
+    signals = [f"signal {name} column {quoted(column)}" for column, name in names.items()]
     if not timed:
         head += " No rule of the run said how long a step is: set it."
         signals = ["timeline step 1 s", *signals]
     yield "\n".join([comment(head), *signals])
-    taken: set[str] = set()
+    rules = Names()
     for edge, one in found:
-        yield _rule(edge, one, names, taken)
+        yield _rule(edge, one, names, rules.give(name_of(f"{one.follows}_follows_{one.leads}")))
 
 
-def _rule(edge: CausalEdge, one: Precedence, names: dict[str, str], taken: set[str]) -> str:
+def _rule(edge: CausalEdge, one: Precedence, names: dict[str, str], name: str) -> str:
     up = one.answer > 0
     said = (
         f"{edge.driver} drives {edge.driven}: of {one.cases:,} such rises {one.kept:.0%} were answered so; of all steps the same "
         f"follows {one.chance:.0%}."
     )
-    name = _free(name_of(f"{one.follows}_follows_{one.leads}"), taken)
     lead, follow = names[one.leads], names[one.follows]
     verb, side, limit = ("rises", ">=", "down") if up else ("falls", "<=", "up")
     steps = f"{one.within} step{'s' if one.within > 1 else ''}"
+    title = quoted(remark(f"When {one.leads} rises, {one.follows} {verb} within {steps}."))
     return (
-        f'{comment(said)}\nrule {name} "When {one.leads} rises, {one.follows} {verb} within {steps}."\n  kind temporal\n'
+        f"{comment(said)}\nrule {name} {title}\n  kind temporal\n"
         f"  require if {lead} - past {lead} >= {rounded(one.rise, 'up')} "
         f"then eventually [1, {one.within}] {follow} - past {follow} {side} {rounded(one.answer, limit)}"
     )
@@ -48,15 +52,5 @@ def _rule(edge: CausalEdge, one: Precedence, names: dict[str, str], taken: set[s
 
 def _names(columns: Sequence[str]) -> dict[str, str]:
     """A name of its own for each column."""
-    taken: set[str] = set()
-    return {column: _free(name_of(column), taken) for column in dict.fromkeys(columns)}
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, or with a number, not among those taken, to which it is added."""
-    number, own = 1, name
-    while own in taken:
-        number += 1
-        own = f"{name}_{number}"
-    taken.add(own)
-    return own
+    names = Names(taken=set(_TAKEN))
+    return {column: names.give(name_of(column)) for column in dict.fromkeys(columns)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from decimal import Decimal
 
 DIGITS = 4
 """Significant digits of proposed limits; they are rounded to the side on which the property is easier to keep."""
@@ -25,8 +26,8 @@ def rounded(value: float, direction: str) -> str:
 
 
 def plain(value: float) -> str:
-    """A number without an exponent: ``0.00012``, ``1200``."""
-    return f"{value:.12f}".rstrip("0").rstrip(".") if abs(value) < 1e15 else repr(value)
+    """A number without an exponent, to 15 digits: ``0.00012``, ``1200``."""
+    return f"{Decimal(f'{value:.15g}'):f}"
 
 
 def comment(text: str) -> str:

@@ -222,7 +222,11 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: RdfSyntax, file: str,
         if BROKEN_IRI.search(iri):
             return broken_iri(span, iri)
         return report(
-            "FKG104", span, f"<{iri}> is not quite an IRI, and is taken as it is", help="an IRI has one `#` at most", severity="info"
+            "FKG104",
+            span,
+            f"<{iri}> is not quite an IRI, and is taken as it is",
+            help="an IRI begins with a scheme such as `https:`, and has one `#` at most",
+            severity="info",
         )
     if "has not been declared" in reason:
         word = rest.split(":", 1)[0]
@@ -278,4 +282,7 @@ def _own(quads: list[ox.Quad], *, drop_broken: bool, places: list[int] | None = 
 
 
 def _is_broken(node: object) -> bool:
+    """Whether an IRI, or the datatype of a literal, is none."""
+    if isinstance(node, ox.Literal):
+        node = node.datatype
     return isinstance(node, ox.NamedNode) and BROKEN_IRI.search(node.value) is not None

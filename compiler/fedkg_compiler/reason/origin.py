@@ -165,7 +165,8 @@ def _of_shapes(sources: Sources, graphs: Sequence[Path], rules: Collection[str],
             for rule, part in binder.ruled.items():
                 roots = [focus.root for focus in part.foci if isinstance(focus.root, URIRef) and is_meant(str(focus.root))]
                 for root in roots[:1] if rule in rules else ():
-                    yield _Found(rule=rule, entity=str(root), spoken=facts_of_part(binder, part, root), statements=statements(binder, part))
+                    said = statements(binder, part, root)
+                    yield _Found(rule=rule, entity=str(root), spoken=facts_of_part(binder, part, root), statements=said)
 
 
 def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:

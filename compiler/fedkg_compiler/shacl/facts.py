@@ -14,7 +14,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.shacl.bind import Part, ShapesBinder
 from fedkg_compiler.shacl.logic import Refused
-from fedkg_compiler.shacl.model import PAIRS, SHAPE_VALUED, Alternative, Constraint, Path, Sequence, Shape, Step
+from fedkg_compiler.shacl.model import PAIRS, SHAPE_VALUED, Alternative, Constraint, Path, Sequence, Shape, Step, Target
 from fedkg_compiler.shacl.observe import PASSING
 from fedkg_compiler.shacl.queries import written_path
 from fedkg_compiler.shacl.wording import said_of, shape_name, shape_path
@@ -26,13 +26,14 @@ _DEEPEST = 8
 _TARGETS = {"class": "targetClass", "node": "targetNode", "subjects": "targetSubjectsOf", "objects": "targetObjectsOf", "sparql": "target"}
 
 
-def statements(binder: ShapesBinder, part: Part) -> list[tuple[str, Span]]:
-    """What the shape itself says that matters here, each with its place: its targets, and the component."""
+def statements(binder: ShapesBinder, part: Part, focus: URIRef) -> list[tuple[str, Span]]:
+    """What the shape itself says that matters for a focus node, each with its place: the targets that it is one of, and the component."""
     head = Span(file=binder.shapes.name, line=part.root.line, column=1, end_line=part.root.line, end_column=2)
     graph = binder.sources.graph
     found = []
+    facts = _Facts(binder)
     for target in part.root.targets:
-        if target.kind != "unknown":
+        if facts.is_target(target, focus):
             said = "[...]" if isinstance(target.value, BNode) or graph is None else graph.vocabulary.shorten(str(target.value))
             found.append((f"{shape_name(part.root)} sh:{_TARGETS[target.kind]} {said}", head))
     path = "" if part.shape.path is None else f"sh:path {shape_path(part.shape)} ; "
@@ -80,21 +81,30 @@ class _Facts:
             ways += [[*way, shape] for shape in inner if shape is not None and shape not in way]
         return [end]
 
+    def is_target(self, target: Target, focus: URIRef) -> bool:
+        """Whether a focus node may be one by this target; what a query finds may be in the table alone."""
+        if target.kind in ("node", "sparql"):
+            return target.kind == "sparql" or target.value == focus
+        return any(True for _ in self._target(target, focus))
+
     def _targets(self, shape: Shape, focus: URIRef) -> Iterator[Spoken]:
         for target in shape.targets:
-            match target.kind:
-                case "class":
-                    yield from self._met(focus, f"?this <{RDF.type}> <{target.value}>")
-                case "subjects":
-                    yield from self._met(focus, f"?this <{target.value}> ?v")
-                    yield from self._column(URIRef(str(target.value)), focus)
-                case "objects":
-                    yield from self._met(focus, f"?v <{target.value}> ?this")
-                case "sparql":
-                    with suppress(SparqlProblem):  # it was told when the shapes were bound
-                        yield from self.queries.target_facts(target.select, focus, self.observer.span)
-                case "node" | "unknown":
-                    pass
+            yield from self._target(target, focus)
+
+    def _target(self, target: Target, focus: URIRef) -> Iterator[Spoken]:
+        match target.kind:
+            case "class":
+                yield from self._met(focus, f"?this <{RDF.type}> <{target.value}>")
+            case "subjects":
+                yield from self._met(focus, f"?this <{target.value}> ?v")
+                yield from self._column(URIRef(str(target.value)), focus)
+            case "objects":
+                yield from self._met(focus, f"?v <{target.value}> ?this")
+            case "sparql":
+                with suppress(SparqlProblem):  # it was told when the shapes were bound
+                    yield from self.queries.target_facts(target.select, focus, self.observer.span)
+            case "node" | "unknown":
+                pass
 
     def _component(self, shape: Shape, constraint: Constraint, focus: Node, depth: int) -> Iterator[Spoken]:
         if constraint.is_query:

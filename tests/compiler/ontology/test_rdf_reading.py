@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.diagnostics.record import Diagnostic
+from fedkg_compiler.ontology.content import checksum
 from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
 from fedkg_compiler.ontology.sniff import NotRdf, sniff
 
@@ -118,6 +119,16 @@ a:three a:p "x .
     assert "the prefix zz: is not declared" in problems[1].message
     assert "breaks off" in problems[3].message
     assert len(document.triples) >= 1
+
+
+@pytest.mark.parametrize("name", ["a.ttl", "a.nt"])
+@pytest.mark.parametrize(("datatype", "severity", "kept"), [("http://a b", "warning", 1), ("http://a#b#c", "info", 2)])
+def test_a_datatype_that_is_no_iri_is_told_and_the_graph_has_a_checksum(name: str, datatype: str, severity: str, kept: int) -> None:
+    document, problems = read(f'<http://a> <http://p> "2" .\n<http://a> <http://p> "1"^^<{datatype}> .\n', name)
+    assert document is not None
+    assert [(p.code, p.severity, p.span.line) for p in problems] == [("FKG104", severity, 2)]
+    assert len(document.triples) == kept
+    assert len(checksum([document])) == 64
 
 
 def test_half_an_xml_file_is_noticed() -> None:

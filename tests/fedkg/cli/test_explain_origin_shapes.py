@@ -128,3 +128,16 @@ def test_a_rule_over_a_query_file_with_prefixes_of_its_own(fedkg: Command, pumps
     )
     said = fedkg("explain", "held", "r.fkg", "pumps.ttl", "--entity", "M02")
     assert {FEEDS, HELD, PRESSURE} <= _told(said.out)
+
+
+def test_of_several_targets_those_are_told_that_the_entity_is_one_of(fedkg: Command, pumps: Path) -> None:
+    more = (
+        "ex:Valve rdfs:label 'valve' . ex:ManyShape a sh:NodeShape ; sh:targetNode ex:M01 , ex:M02 ; sh:targetClass ex:Valve , ex:Pump ;\n"
+        "  sh:targetObjectsOf ex:feeds ; sh:property [ sh:path ex:pressure ; sh:maxInclusive 12 ] .\n"
+    )
+    (pumps / "pumps.ttl").write_text(PUMPS + more)
+    said = _told(fedkg("explain", "ManyShape", "s.fkg", "--entity", "M01").out)
+    assert {one.partition("  (")[0] for one in said if " sh:target" in one} == {
+        "ManyShape sh:targetNode ex:M01",
+        "ManyShape sh:targetClass ex:Pump",
+    }

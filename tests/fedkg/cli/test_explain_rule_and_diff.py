@@ -122,6 +122,15 @@ def test_a_rule_of_this_folder_and_one_that_is_not_there(fedkg: Command) -> None
     assert "did you mean `strong`?" in missed.err
 
 
+def test_files_of_the_folder_that_do_not_belong_together_are_told_apart(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "other.fkg").write_text("signal torque in N.m\nrule gentle require torque <= 60 N.m\n")
+    done = fedkg("explain", "strong")
+    assert done.code == 1
+    assert "name those of the rule: fedkg explain strong rules.fkg\n" in done.err
+    assert "is declared twice" in done.err
+    assert fedkg("explain", "strong", "rules.fkg").code == 0
+
+
 def test_all_rule_files_and_graphs_of_the_folder_are_taken_and_named(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "more.fkg").write_text("rule weak require torque <= 80 N.m\n")
     (tmp_path / "plant.ttl").write_text("<https://example.org/K1> a <https://example.org/Kessel> .\n")

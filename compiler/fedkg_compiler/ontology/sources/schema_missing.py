@@ -33,7 +33,7 @@ class _Missing:
 
 
 def missing(schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return an error for each name that no schema defines.
+    """Return a warning for each name that no schema defines, at most `_MOST_REPORTED`.
 
     Args:
         unread: what was told of schemas that are not followed or could not be read: of a name that may be defined there nothing is said.
