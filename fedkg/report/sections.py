@@ -150,7 +150,8 @@ def _idle(job: Json) -> set[str]:
 
 def machine(records: RunRecords) -> list[tuple[str, str]]:
     """What the run was made with and on, and by which executor; the job and the features are shown elsewhere."""
-    facts = flat({key: value for key, value in records.environment.items() if key not in ("job", "features", "sources")})
+    known = {key: value for key, value in records.environment.items() if key not in ("job", "features", "sources") and value != []}
+    facts = flat(known)
     notes = dict.fromkeys(note for row in records.rounds for note in row.notes.split(NOTES) if note.startswith(EXECUTOR))
     return [*facts, *(("executor", note.removeprefix(EXECUTOR)) for note in notes)]
 
@@ -174,6 +175,8 @@ def _words(item: Any) -> str:
         return "yes" if item else "no"
     if isinstance(item, str):
         return item
+    if isinstance(item, Mapping):
+        return " ".join(f"{key} {_words(entry)}" for key, entry in item.items())
     if isinstance(item, Iterable):
         return ", ".join(_words(entry) for entry in item)
     return f"{item:g}" if isinstance(item, float) else str(item)

@@ -46,10 +46,18 @@ def test_columns_that_a_table_lacks_are_passed_through(tmp_path: Path, monkeypat
     assert _allowed(tmp_path, ["TANK", "DRUM"]).tolist() == [[True, False], [True, True]]
 
 
-def test_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "other.json").write_text('{"nodes": [1]}')
+@pytest.mark.parametrize("text", ['{"nodes": [1]}', '{"nodes": [], "links": [{"source": "TANK", "target": "DRUM"}]}'])
+def test_another_file_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.json").write_text(text)
     with pytest.raises(SystemExit, match="no graph of nodes"):
         _run(monkeypatch, tmp_path / "other.json", "--out", tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [("nope.json",), (FOLDER / "plant.json", "--table", "nope.csv")])
+def test_a_file_that_is_not_there_is_named(arguments: tuple[str | Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match=r"nope\.\w+ cannot be read: No such file"):
+        _run(monkeypatch, *arguments, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @needs_shared

@@ -113,6 +113,7 @@ WRONG_FIELDS = [
     ("training.learning_rate", float("inf"), "must be a finite number"),
     ("training.positive_weight", "heavy", "must be 'balanced' or a number, not 'heavy'"),
     ("training.threads", 100_000, "must be at most 256"),
+    ("training.device", "gpu", "must be cpu, cuda, or cuda:1 for the second of several, not 'gpu'"),
     ("training.round", 3, "did you mean `rounds`?"),
     ("scoring.graded", "maybe", "must be true or false"),
     ("scoring.beta", float("inf"), "must be a finite number"),

@@ -134,6 +134,8 @@ def test_the_executor_stands_in_the_environment(run_folder: RunFolder) -> None:
 def test_small_texts() -> None:
     assert [size_text(n) for n in (999.0, 1234.0, 4.16e6, 2.5e9, float("nan"))] == ["999 B", "1.23 kB", "4.16 MB", "2.5 GB", "–"]
     assert flat({"a": {"b": True, "c": [1, 2.5]}, "d": None}) == [("a.b", "yes"), ("a.c", "1, 2.5"), ("d", "–")]
+    asked = [{"address": "https://a/query", "triples": 6}, {"address": "https://b/query", "triples": 7}]
+    assert flat({"fetched": asked}) == [("fetched", "address https://a/query triples 6, address https://b/query triples 7")]
     assert Figure(0.713, 0.02).text() == "0.71 ± 0.02"
     assert Figure(float("nan")).text() == "–"
 
