@@ -70,7 +70,8 @@ class Reading:
                 f"because {self.driven}'s own dynamics have taken up {self.taken:.0%} of the influence, as those do that are fitted to a "
                 f"client's measurements alone, and what is left hardly shows in what it measures at the time"
             )
-        return f"{edge}: expected to be learnt about {lost:.0%} too small, {why}"
+        size = "hardly at all" if lost >= 0.95 else f"about {lost:.0%} too small"
+        return f"{edge}: expected to be learnt {size}, {why}"
 
 
 def readings(series: Series) -> tuple[Reading, ...]:
