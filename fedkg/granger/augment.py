@@ -21,7 +21,7 @@ from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client
 from fedkg.granger.kernels import filled_scan
 from fedkg.granger.learn import Learnt
-from fedkg.granger.moments import Series
+from fedkg.granger.moments import Series, orders_of
 from fedkg.granger.states import Measured, client_of, directions
 
 F64 = NDArray[np.float64]
@@ -73,16 +73,15 @@ class Filtered:
     stop: int
     notes: tuple[str, ...]
 
-    def series(self, allowed: NDArray[np.bool_], lags: int) -> Series:
+    def series(self, allowed: NDArray[np.bool_], lags: int | Sequence[int]) -> Series:
         """The steps that are learnt from, as the learning takes them. Raises UsageError for more lags than there are steps."""
-        if lags >= self.stop - self.start - 1:
-            raise UsageError("so many lags cannot be learnt", expected=f"at most {self.stop - self.start - 2}", received=str(lags))
+        orders = orders_of(lags, len(self.clients), self.stop - self.start)
         cut, states = [], []
         for record, client, own in zip(self.records, self.clients, self.states, strict=True):
             place = slice(self.start - record.start, self.stop - record.start)
             cut.append(replace(client, measurements=np.ascontiguousarray(client.measurements[place])))
             states.append(own[place])
-        return Series(clients=tuple(cut), states=np.ascontiguousarray(np.concatenate(states, 1)), allowed=allowed, lags=lags)
+        return Series(clients=tuple(cut), states=np.ascontiguousarray(np.concatenate(states, 1)), allowed=allowed, orders=orders)
 
 
 def channels(states: int, reads: Reads) -> tuple[str, ...]:

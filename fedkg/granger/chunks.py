@@ -53,6 +53,7 @@ def learn_in_chunks(
     rates: Rates | None = None,
     *,
     epochs: int = 8,
+    tolerance: float = 0.0,
     start: Learnt | None = None,
     device: torch.device | str = "cpu",
     chunk: int = STEPS,
@@ -60,7 +61,8 @@ def learn_in_chunks(
     """What `fedkg.granger.learn.learn` learns one sample at a time, to rounding, on any device that has float64.
 
     Args:
-        epochs: passes over the steps. start: what to go on from; None: zeros. chunk: G.
+        epochs: most passes over the steps. tolerance: ends before when an epoch changes the parameters by no more than this share of their
+            size, as `learn` does. start: what to go on from; None: zeros. chunk: G.
 
     Raises:
         FedkgError: the steps are too large, and the learning diverges: at which client, and which rate it can have.
@@ -82,6 +84,8 @@ def learn_in_chunks(
         losses.append(both.mean(2).cpu().numpy())
         change = sum(float(((new - was) ** 2).sum()) for new, was in zip((row, theta), old, strict=True))
         moved = (change / max(float((row**2).sum() + (theta**2).sum()), 1e-300)) ** 0.5
+        if moved <= tolerance:
+            break
     found = np.array(losses)
     causes = np.concatenate([own[: place.stop - place.start] for own, place in zip(row.cpu().numpy(), series.places, strict=True)])
     thetas = tuple(

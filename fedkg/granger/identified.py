@@ -91,7 +91,7 @@ def readings(series: Series) -> tuple[Reading, ...]:
         own = np.zeros(len(others), dtype=np.bool_)
         own[here] = True
         inverse = np.linalg.pinv(covariance[own][:, own], hermitian=True)
-        before = np.tile(own[:total], series.lags)
+        before = series.within(m, np.arange(len(names)) == m)
         before[:total] = False  # further lags of the client itself: part of what surprises it
         rest = others | before
         gained = series.clients[m].transition - blocks[here][:, own]

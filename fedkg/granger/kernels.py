@@ -44,9 +44,10 @@ def epoch(
     """One client's pass through all steps in the order of time: algorithm 2 with the corrected equations, in place.
 
     Args:
-        y: measurements [T, D]. h: the regressors [T, S]. lags: how many steps they reach
-            back. aligned: B^T r_c, [T, P] with B = C A. surprise: |r_c|^2, [T].
-        transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed. allowed: [S], 1 where a column is learnt.
+        y: measurements [T, D]. h: the regressors [T, S]. lags: how many steps they reach back. aligned: B^T r_c, [T, P]
+            with B = C A. surprise: |r_c|^2, [T].
+        transition: A, [P, P]. square: B^T B, [P, P]. theta: [P, D] and row: [P, S], changed. allowed: 1 where a
+            column is learnt, of as many as this client's own lags have, the first ones; the others stay 0 and are not gone through.
         sizes: [T, S], the squared norm of the driver's states that each column belongs to; read where steps are normalised.
         rates: eta_1, eta_2, gamma, ridge, epsilon of normalised steps or -1, and 1 where the server divides by all drivers together,
             else 0. losses: [2], to which |r_a|^2 and |e|^2 are added.
@@ -55,7 +56,7 @@ def epoch(
         The step at which a number was no longer finite, else 0.
     """
     steps, seen = y.shape
-    states, total = row.shape
+    states, total = len(row), len(allowed)
     eta1, eta2, gamma, ridge, eps, together = rates[0], rates[1], rates[2], rates[3], rates[4], rates[5] > 0.0
     d, e, push, fitted = np.empty(states), np.empty(states), np.empty(states), np.empty(states)
     for t in range(lags, steps):

@@ -51,7 +51,8 @@ class Learnt:
     """What was learnt.
 
     Attributes:
-        causes: the blocks A_mn, [S, L S], lag after lag; the blocks of a client on itself, and those that the prior rules out, are 0.
+        causes: the blocks A_mn, [S, L S], lag after lag; the blocks of a client on itself, those that the prior
+            rules out and those of more lags than the driven client has are 0.
         augmentations: theta of each client, [P, D]. client_loss: mean of (L_m)_a, [E, M]. server_loss: mean of L_s, [E].
         moved: by how much of their size the last epoch changed all parameters; 0 at the point of rest.
     """
@@ -193,7 +194,7 @@ class _Sequential:
                     known.square[m],
                     thetas[m],
                     row[place],
-                    series.drivers(m).astype(np.float64),
+                    series.drivers(m)[: series.order(m) * len(row)].astype(np.float64),
                     known.sizes,
                     steps,
                     losses[m],
@@ -311,7 +312,7 @@ def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
     client, causes = stability(series, rates, m), drive_stability(series, rates, m)
     if rates.normalised is not None:  # divided by no less than the squared norms, of each driver by itself or of all together
         client /= float((series.clients[m].measurements ** 2).sum(1).max()) or 1.0
-        causes = 2 * rates.causes * (1 if rates.together else series.lags * int(np.delete(series.allowed[m], m).sum()))
+        causes = 2 * rates.causes * (1 if rates.together else series.order(m) * int(np.delete(series.allowed[m], m).sum()))
     if causes > client:
         number, used, advice = causes, f"gamma {rates.causes:g}", f"a gamma of at most {rates.causes / causes:.2g}"
     else:

@@ -27,13 +27,24 @@ class Series:
 
     Attributes:
         states: [T, S], those of all clients side by side. allowed: bool [M, M], true where client n (column) may drive client m (row).
-        lags: L: the states at t - 1 .. t - L of others may drive a client at t. The paper has one.
+        orders: L_m of each client: the states of others at t - 1 .. t - L_m may drive it at t; empty: one each, as in the paper. A lag
+            belongs to the equation of the client that is driven, as the order of an equation of a VAR does: every client sends its states
+            once, and the server keeps as many of them as the longest equation asks for.
     """
 
     clients: tuple[Client, ...]
     states: F64
     allowed: Allowed
-    lags: int = 1
+    orders: tuple[int, ...] = ()
+
+    @property
+    def lags(self) -> int:
+        """L, the most lags of any client. All are learnt from the same steps, those before which L others are known."""
+        return max(self.orders, default=1)
+
+    def order(self, m: int) -> int:
+        """L_m, how many lags client m's equation has."""
+        return self.orders[m] if self.orders else 1
 
     @property
     def places(self) -> list[slice]:
@@ -52,11 +63,15 @@ class Series:
         return found
 
     def drivers(self, m: int) -> NDArray[np.bool_]:
-        """Which of the regressors may drive client m: [L S]; its own states do not count among them."""
-        sizes = [len(client.transition) for client in self.clients]
+        """Which of the regressors may drive client m: [L S]; neither its own states nor lags beyond its own number count among them."""
         row = self.allowed[m].copy()
         row[m] = False
-        return np.tile(np.repeat(row, sizes), self.lags)
+        return self.within(m, row)
+
+    def within(self, m: int, clients: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The regressors of some clients, bool [M], at the lags of client m's equation: [L S]."""
+        once = np.repeat(clients, [len(client.transition) for client in self.clients])
+        return np.concatenate([once if lag < self.order(m) else np.zeros_like(once) for lag in range(self.lags)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,11 +97,12 @@ class Moments:
         return self.lift.T @ self.lift
 
 
-def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags: int = 1) -> Series:
+def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags: int | Sequence[int] = 1) -> Series:
     """The filters' states of all clients.
 
     Args:
-        allowed: bool [M, M], who may drive whom (columns drive rows); None: everybody everybody. lags: L.
+        allowed: bool [M, M], who may drive whom (columns drive rows); None: everybody everybody.
+        lags: L_m of each client, in their order; a number for all.
 
     Raises:
         UsageError: fewer than two clients, recordings of unlike length, a prior of another size, or lags that the recordings do not have.
@@ -107,10 +123,20 @@ def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags
             expected=f"[{len(clients)}, {len(clients)}]",
             received=str(list(prior.shape)),
         )
-    if not 1 <= lags < min(lengths) - 1:
-        raise UsageError("so many lags cannot be learnt", expected=f"1 .. {min(lengths) - 2}", received=str(lags))
+    orders = orders_of(lags, len(clients), min(lengths))
     states = np.concatenate([estimated(client) for client in clients], axis=1)
-    return Series(clients=tuple(clients), states=np.ascontiguousarray(states), allowed=prior, lags=lags)
+    return Series(clients=tuple(clients), states=np.ascontiguousarray(states), allowed=prior, orders=orders)
+
+
+def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int, ...]:
+    """The lags of each client. Raises UsageError: not one for each client, or not 1 .. steps - 2 of them."""
+    orders = (lags,) * clients if isinstance(lags, int) else tuple(int(one) for one in lags)
+    if len(orders) != clients:
+        raise UsageError("lags are given for each client", expected=f"{clients} numbers, or one for all", received=str(len(orders)))
+    for order in orders:
+        if not 1 <= order < steps - 1:
+            raise UsageError("so many lags cannot be learnt", expected=f"1 .. {steps - 2}", received=str(order))
+    return orders
 
 
 def surprises(series: Series, m: int) -> F64:

@@ -39,14 +39,14 @@ def precedence(
     driven, driver = series.clients[m], series.clients[n]
     total, span = series.states.shape[1], values[1].std(axis=0)
     back = np.linalg.pinv(driver.emission)
-    each = [blocks[series.places[m], lag * total : (lag + 1) * total][:, series.places[n]] for lag in range(series.lags)]
+    each = [blocks[series.places[m], lag * total : (lag + 1) * total][:, series.places[n]] for lag in range(series.order(m))]
     effect = driven.emission @ np.sum(each, axis=0) @ back  # measurements are standardised: a share of a deviation for a deviation
     j, i = np.unravel_index(int(np.abs(effect).argmax()), effect.shape)
     if effect[j, i] == 0 or span[i] == 0:
         return None
     sign = 1.0 if effect[j, i] > 0 else -1.0
     led, followed = np.diff(values[1][:, i]), sign * np.diff(values[0][:, j])
-    ahead = np.lib.stride_tricks.sliding_window_view(followed[1:], series.lags).max(axis=1)  # the best of the L steps after each
+    ahead = np.lib.stride_tricks.sliding_window_view(followed[1:], series.order(m)).max(axis=1)  # the best of the L steps after each
     rises = led[: len(ahead)]
     least = float(np.quantile(rises, STRONG))
     cases = rises >= least
@@ -61,7 +61,7 @@ def precedence(
         rise=least,
         follows=columns[0][int(j)],
         answer=sign * answer,
-        within=series.lags,
+        within=series.order(m),
         kept=kept,
         chance=chance,
         cases=int(cases.sum()),

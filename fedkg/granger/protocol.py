@@ -1,7 +1,8 @@
 """The learning as two parties carry it out, message by message: the reference of the fast loops, and what privacy is put on.
 
 A client holds its measurements and never hands out an array of their size: what leaves it are two states a step, what comes back is one
-gradient. Letters: P states, D measurements of a client.
+gradient. The server keeps the last states of all, as many steps as the longest equation has lags: further lags are sent nowhere, and cost
+no privacy beyond that of each step, for they are made of what was sent. Letters: P states, D measurements of a client, L lags.
 Source: Mohanty et al. 2025, algorithm 2, with the corrected equations.
 """
 
@@ -73,7 +74,7 @@ class ClientSide:
 
 @dataclass(slots=True, eq=False)
 class ServerSide:
-    """What runs at the server: it knows every A_mm, and sees states alone."""
+    """What runs at the server: it knows every A_mm, and sees states alone; `drivers`: which of the states of L steps drive each client."""
 
     transitions: Sequence[F64]
     places: Sequence[slice]
@@ -82,14 +83,21 @@ class ServerSide:
     cover: Cover | None = None
     stream: np.random.Generator = field(default_factory=np.random.default_rng)
     causes: F64 = field(init=False)
+    _kept: F64 = field(init=False)
 
     def __post_init__(self) -> None:
-        total = self.places[-1].stop
-        self.causes = np.zeros((total, total))
+        self.causes = np.zeros((self.places[-1].stop, len(self.drivers[0])))
+        self._kept = np.zeros(len(self.drivers[0]))
+
+    def keep(self, messages: Sequence[tuple[F64, F64]]) -> F64:
+        """The states of the last L steps, the newest first: [L S]."""
+        states = np.concatenate([plain for _, plain in messages])
+        self._kept = np.concatenate([states, self._kept[: len(self._kept) - len(states)]])
+        return self._kept
 
     def step(self, messages: Sequence[tuple[F64, F64]]) -> tuple[list[F64], float]:
         """The gradient for each client, and the loss; the causes are learnt from the old values (a Jacobi step)."""
-        states = np.concatenate([plain for _, plain in messages])
+        states = self.keep(messages)
         gradients, loss = [], 0.0
         for m, (moved, plain) in enumerate(messages):
             place, drivers, own = self.places[m], self.drivers[m], self.transitions[m]
@@ -110,7 +118,8 @@ class ServerSide:
             return np.ones_like(seen)
         if self.rates.together:
             return np.full_like(seen, eps + seen @ seen)
-        return eps + np.concatenate([np.full(place.stop - place.start, seen[place] @ seen[place]) for place in self.places])
+        parts = [seen[start:][place] for start in range(0, len(seen), self.places[-1].stop) for place in self.places]
+        return eps + np.concatenate([np.full(len(part), part @ part) for part in parts])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,22 +144,22 @@ def traffic(series: Series) -> Traffic:
 
 def exchanged(series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | None = None, seed: int = 0) -> Learnt:
     """The learning carried out message by message; without a cover what `learn` gives in the mode `sequential`, to rounding."""
-    if series.lags > 1:
-        raise UsageError("the messages of a step carry the states of one step", help="learn further lags with `learn`")
     streams = np.random.default_rng(seed).spawn(len(series.clients) + 1)
     sides = [ClientSide(client, rates, cover, stream) for client, stream in zip(series.clients, streams, strict=False)]
     drivers = [series.drivers(m) for m in range(len(sides))]
     server = ServerSide([client.transition for client in series.clients], series.places, drivers, rates, cover, streams[-1])
-    steps = len(series.states)
+    steps, lags = len(series.states), series.lags
     own, shared = np.zeros((epochs, len(sides))), np.zeros(epochs)
     for number in range(epochs):
-        for t in range(1, steps):
+        for t in range(1, lags):
+            server.keep([side.send(t) for side in sides])
+        for t in range(lags, steps):
             gradients, loss = server.step([side.send(t) for side in sides])
             shared[number] += loss
             own[number] += [side.receive(t, gradient) for side, gradient in zip(sides, gradients, strict=True)]
     return Learnt(
         causes=server.causes,
         augmentations=tuple(side.theta for side in sides),
-        client_loss=own / (steps - 1),
-        server_loss=shared / (steps - 1),
+        client_loss=own / (steps - lags),
+        server_loss=shared / (steps - lags),
     )

@@ -14,6 +14,8 @@ from fedkg.errors import UsageError
 from fedkg.granger.moments import Series
 
 F64 = NDArray[np.float64]
+MEMORY = 8
+"""Lags of the past beyond which a test is given no more of it."""
 
 
 def innovation_label(series: Series, ridge: float = 0.0) -> F64:
@@ -48,7 +50,7 @@ def best_lags(series: Series, most: int) -> NDArray[np.int64]:
     Raises:
         UsageError: fewer steps than the regression with `most` lags has coefficients, which would fit them whole.
     """
-    wide = replace(series, lags=most)
+    wide = replace(series, orders=(most,) * len(series.clients))
     regressors, total = wide.regressors[most - 1 : -1], series.states.shape[1]
     if len(series.states) - most <= most * total:
         raise UsageError(
@@ -74,13 +76,11 @@ def best_lags(series: Series, most: int) -> NDArray[np.int64]:
 
 def own_and_others(series: Series, m: int, without: int | None = None) -> NDArray[np.bool_]:
     """Which regressors are client m's own states or those of clients that may drive it, one client left out: [L S]."""
-    kept = series.drivers(m)
-    for client, wanted in ((m, True), (without, False)):
-        if client is not None:
-            own = np.zeros(series.states.shape[1], dtype=np.bool_)
-            own[series.places[client]] = True
-            kept = np.where(np.tile(own, series.lags), wanted, kept)
-    return kept
+    row = series.allowed[m].copy()
+    row[m] = True
+    if without is not None:
+        row[without] = False
+    return series.within(m, row)
 
 
 def joint(series: Series) -> F64:
@@ -110,15 +110,46 @@ def strengths_of(series: Series, blocks: F64) -> F64:
     return found
 
 
-def p_values(series: Series, *, shifts: int = 99, seed: int = 0) -> F64:
+def memories(series: Series, longest: int = MEMORY) -> tuple[int, ...]:
+    """How many lags of the past each client's tests are given: as Akaike's criterion wants, up to `longest`, and no fewer than its own.
+
+    A state that is measured with noise, or of which a filter shows a part, is no process of the order of the true one: its own further
+    lags, and those of the other drivers, say what the last alone does not (Granger and Morris 1976). n log|residual covariance| + 2 k of
+    the regression of a client's states on those of itself and all its drivers, on the same n steps for every candidate; of nested
+    regressions, so that one factor of the moments serves all. Four steps a coefficient at least, else its own lags are all.
+    """
+    steps, total = series.states.shape
+    most = min(longest, steps // (4 * total) - 1)
+    if most <= min(series.order(m) for m in range(len(series.clients))):
+        return tuple(series.order(m) for m in range(len(series.clients)))
+    wide = replace(series, orders=(most,) * len(series.clients))
+    known = np.concatenate([wide.regressors[most - 1 : -1], series.states[most:]], axis=1)
+    square, count = known.T @ known, len(known)
+    found = []
+    for m, place in enumerate(series.places):
+        used = np.flatnonzero(own_and_others(wide, m))
+        chosen = np.concatenate([used, most * total + np.arange(place.start, place.stop)])
+        moments = square[np.ix_(chosen, chosen)]
+        factor = np.linalg.cholesky(moments + 1e-10 * np.diag(np.diag(moments) + 1e-300)).T
+        states, once = place.stop - place.start, len(used) // most
+        right = factor[:, len(used) :]
+        scores = []
+        for lags in range(1, most + 1):
+            left = right[lags * once :]
+            scores.append(count * float(np.linalg.slogdet(left.T @ left / count)[1]) + 2 * states * lags * once)
+        found.append(max(series.order(m), 1 + int(np.argmin(scores))))
+    return tuple(found)
+
+
+def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = MEMORY) -> F64:
     """How often chance alone makes an edge as strong, [M, M]; row m, column n: n drives m. NaN where nothing is to be tested.
 
     Under no causation the driver's states may as well be those of another time: they are shifted in a circle by at least a tenth of the
     series, which keeps their own course, and the edge is estimated again (a permutation test after Phipson and Smyth 2010:
     (1 + those as strong) / (R + 1)), by no shift twice: a short series has fewer than `shifts`, and larger p-values.
 
-    The strength is the reduction of the residual by the driver, given all other drivers and the client's own past (Granger 1969), so that
-    it is the same whatever dynamics the client thinks it has.
+    The strength is the reduction of the residual by the driver at the client's lags, given all other drivers and the client's own past
+    (Granger 1969) over as many lags, up to `longest`, as `memories` says. It is the same whatever dynamics the client thinks it has.
 
     Raises:
         UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %, or too few steps for one.
@@ -131,16 +162,16 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0) -> F64:
     if count < 1:
         raise UsageError("too few steps for a p-value", expected="at least 4", received=str(steps))
     found = np.full((clients, clients), np.nan)
-    before = series.regressors[series.lags - 1 : -1]
-    for m in range(clients):
-        now = series.states[series.lags :, series.places[m]]
+    for m, past in enumerate(memories(series, longest)):
+        wide = replace(series, orders=(past,) * clients)
+        before, now = wide.regressors[past - 1 : -1], series.states[past:, series.places[m]]
         for n, there in enumerate(series.places):
             if m == n or not series.allowed[m, n]:
                 continue
-            basis = np.linalg.qr(before[:, own_and_others(series, m, without=n)])[0]
+            basis = np.linalg.qr(before[:, own_and_others(wide, m, without=n)])[0]
             left = now - basis @ (basis.T @ now)
             places = _nearest(steps) + stream.choice(distinct_shifts(steps), size=count, replace=False)
-            seen, *chance = [_explained(_late(series, there, int(by)), basis, left) for by in (0, *places)]
+            seen, *chance = [_explained(_late(series.states[:, there], int(by), series.order(m), past), basis, left) for by in (0, *places)]
             found[m, n] = (1 + sum(one >= seen for one in chance)) / (count + 1)
     return found
 
@@ -154,10 +185,10 @@ def _nearest(steps: int) -> int:
     return max(1, steps // 10)
 
 
-def _late(series: Series, place: slice, by: int) -> F64:
-    """The regressors of one client's states, shifted in a circle by so many steps: [T - L, L P]."""
-    shifted, lags = np.roll(series.states[:, place], by, axis=0), series.lags
-    return np.concatenate([shifted[lags - 1 - lag : len(shifted) - 1 - lag] for lag in range(lags)], axis=1)
+def _late(states: F64, by: int, lags: int, first: int) -> F64:
+    """So many lags of one client's states, shifted in a circle by so many steps, for the steps from `first` on: [T - first, L P]."""
+    shifted = np.roll(states, by, axis=0)
+    return np.concatenate([shifted[first - 1 - lag : len(shifted) - 1 - lag] for lag in range(lags)], axis=1)
 
 
 def _explained(driver: F64, basis: F64, left: F64) -> float:

@@ -60,7 +60,12 @@ def read_sources(job: CausesJob) -> Sources:
         return generated(job.data.plant)
     table = read_table(job.data.path)
     if table.rows < LEAST:
-        raise TableError(f"{table.name} is too short", expected=f"a row for each step, {LEAST} or more", received=f"rows: {table.rows}")
+        raise TableError(
+            f"{table.name} is too short",
+            expected=f"a row for each step, {LEAST} or more",
+            received=f"rows: {table.rows}",
+            help="take a longer recording",
+        )
     _check_owners(job.clients)
     read: dict[str, F64] = {}
     for client, column in ((client, column) for client, columns in job.clients.items() for column in columns):
@@ -68,7 +73,7 @@ def read_sources(job: CausesJob) -> Sources:
             raise table.missing(column, needed=f"client {client} measures")
         read[column] = table.numbers(column).copy()
         if not np.isfinite(read[column]).any():
-            raise TableError(f"{table.name}: column `{column}` has no number")
+            raise TableError(f"{table.name}: column `{column}` has no number", help="leave the column out of `clients`, or fill it")
         _refuse_gaps(table, column, read[column], job.data.gaps)
     return replace(_clients(job, job.clients, read), reach=reach_of_rows(table, known_steps(job, table.rows), list(read)))
 

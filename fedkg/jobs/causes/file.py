@@ -128,14 +128,22 @@ def _check_clients(job: CausesJob, path: Path) -> None:
         raise JobError(f"{path}: `data.runs` and `data.size` are of a data set", help="name one: data: {set: cmapss}")
     if data.set is not None:
         if len(job.clients) == 1:
-            raise JobError(f"{path}: `clients` names {', '.join(job.clients)} alone", expected="two or more: causes are between clients")
+            raise JobError(
+                f"{path}: `clients` names {', '.join(job.clients)} alone",
+                expected="two or more: causes are between clients",
+                help="name the columns of a second client, or leave out `clients`",
+            )
         return
     if data.path is not None and not job.clients:
         raise JobError(
             f"{path}: `clients` is missing", expected="the columns of each client", help="clients: {boiler: [P1, T1], turbine: [P7]}"
         )
     if data.path is not None and len(job.clients) < 2:
-        raise JobError(f"{path}: `clients` names {', '.join(job.clients)} alone", expected="two or more: causes are between clients")
+        raise JobError(
+            f"{path}: `clients` names {', '.join(job.clients)} alone",
+            expected="two or more: causes are between clients",
+            help="name the columns of a second client, or leave out `clients`",
+        )
     if data.path is None and job.clients:
         raise JobError(
             f"{path}: the clients of a generated plant are its own", help="leave out `clients`, or name a table: data: {path: ...}"

@@ -17,6 +17,7 @@ from fedkg.granger.identified import Reading, readings
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, losses_of
 from fedkg.granger.moments import Series, moments, series_of
+from fedkg.granger.noise import under_noise
 from fedkg.granger.over_time import cut
 from fedkg.granger.precedence import precedence
 from fedkg.granger.reference import adjusted, distinct_shifts, innovation_label, joint, p_values, strengths_of
@@ -34,6 +35,8 @@ class Found:
 
     Attributes:
         edges: the strongest first. reference: [M, M], strengths where all states are fitted together; innovation: by the innovation label.
+        measured, noise: [M, M], p-values given the past as it was measured, and with noise allowed for (NaN where that cannot be said); an
+            edge's own is the larger.
         central: [M, M], p-values of a VAR on all measurements at one place, where the job asks for it.
         held: losses (L_m)_a of each client and L_s on the steps that were not learnt from; empty where there are none.
         reached: whom a disturbance of each client reaches along significant edges, each as strong as the reference has it.
@@ -44,6 +47,8 @@ class Found:
     edges: tuple[CausalEdge, ...]
     reference: NDArray[np.float64]
     innovation: NDArray[np.float64]
+    measured: NDArray[np.float64]
+    noise: NDArray[np.float64]
     central: NDArray[np.float64] | None
     readings: tuple[Reading, ...]
     reached: dict[str, tuple[Reached, ...]]
@@ -70,16 +75,19 @@ def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) ->
     learnt, course = learnt_by(job.learning, series)
     notes += [*said, course]
     blocks = joint(series)
-    tested = p_values(series, shifts=job.shifts, seed=job.seed)
+    measured, noise = p_values(series, shifts=job.shifts, seed=job.seed), under_noise(series)
+    tested = np.fmax(measured, noise)
     corrected = np.nan_to_num(adjusted(tested), nan=1.0)
     sure = blocks * _spread(series, (corrected <= job.level) | np.eye(len(names), dtype=np.bool_))
-    held = _held(cut(everything, known - lags, steps), learnt) if steps - known > lags + 2 else ()
+    held = _held(cut(everything, known - series.lags, steps), learnt) if steps - known > series.lags + 2 else ()
     return Found(
         series=series,
         learnt=learnt,
         edges=_with_precedence(job, {one.name: one for one in kept}, series, blocks, edges(series, learnt, tested)),
         reference=strengths_of(series, blocks),
         innovation=strengths_of(series, innovation_label(series)),
+        measured=measured,
+        noise=noise,
         central=_central(series) if job.centralised else None,
         readings=readings(series),
         reached={name: reach_of(series, sure, m) for m, name in enumerate(names)},

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.errors import FedkgError
+from fedkg.errors import FedkgError, JobError
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of
 from fedkg.granger.moments import Series, moments, series_of, surprises
 from fedkg.granger.reference import best_lags, labels
 from fedkg.jobs.file.learning import Learning
+from fedkg.nearest import did_you_mean
 
 MOST_LAGS = 5
 GROWN = 2.0
@@ -25,7 +26,8 @@ def learnt_by(section: Learning, series: Series) -> tuple[Learnt, str]:
     """What a job's section learns, and how it went in a sentence.
 
     Raises:
-        UsageError, FedkgError: as `learn` does; or the learning has grown in place of learning, by numbers that are still finite.
+        JobError: there is no such device. UsageError, FedkgError: as `learn` does; or the learning has grown in place of learning, by
+            numbers that are still finite.
     """
     rates = Rates(
         client=section.client,
@@ -35,7 +37,14 @@ def learnt_by(section: Learning, series: Series) -> tuple[Learnt, str]:
         normalised=1.0 if section.normalised and section.mode != "closed_form" else None,
         together=True,
     )
-    found = learn(series, rates, mode=section.mode, epochs=section.epochs, tolerance=section.tolerance)
+    if section.device == "cpu":
+        found = learn(series, rates, mode=section.mode, epochs=section.epochs, tolerance=section.tolerance)
+    else:
+        from fedkg.federated.on_device import device_named
+        from fedkg.granger.chunks import learn_in_chunks
+
+        device = device_named(section.device, "learning.device")
+        found = learn_in_chunks(series, rates, epochs=section.epochs, tolerance=section.tolerance, device=device)
     if section.mode == "sequential":
         refuse_grown(section, series, found)
     return found, course_of(found, section.mode, section.tolerance)
@@ -65,9 +74,31 @@ def refuse_grown(section: Learning, series: Series, found: Learnt) -> None:
             )
 
 
-def lags_of(section: Learning, clients: Sequence[Client], allowed: NDArray[np.bool_]) -> tuple[int, tuple[str, ...]]:
-    """How many lags are learnt, and what is said of the choice; `allowed` [M, M]: who may drive whom."""
-    if section.lags != "choose":
-        return section.lags, ()
-    chosen = max(1, int(best_lags(series_of(clients, allowed), MOST_LAGS).max()))
-    return chosen, (f"{chosen} lag{'s' if chosen > 1 else ''} by the Bayesian information criterion, up to {MOST_LAGS}",)
+def lags_of(section: Learning, clients: Sequence[Client], allowed: NDArray[np.bool_]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """How many lags each client's equation has, and what is said of the choice; `allowed` [M, M]: who may drive whom.
+
+    Raises:
+        JobError: lags of a client that there is not.
+    """
+    names = [client.name for client in clients]
+    if isinstance(section.lags, int):
+        return (section.lags,) * len(names), ()
+    if isinstance(section.lags, Mapping):
+        for name in section.lags:
+            if name not in names:
+                raise JobError(
+                    f"learning.lags: there is no client {name}", help=did_you_mean(name, names, f"they are {', '.join(names[:8])}")
+                )
+        return tuple(section.lags.get(name, 1) for name in names), ()
+    chosen = tuple(max(1, int(one)) for one in best_lags(series_of(clients, allowed), MOST_LAGS))
+    if len(set(chosen)) == 1:
+        said = f"{chosen[0]} lag{'s' if chosen[0] > 1 else ''} for every client"
+    else:
+        groups = {lags: [name for name, own in zip(names, chosen, strict=True) if own == lags] for lags in sorted(set(chosen))}
+        said = "; ".join(f"{lags} lag{'s' if lags > 1 else ''} for {_some(own)}" for lags, own in groups.items())
+    return chosen, (f"{said}: by the Bayesian information criterion, up to {MOST_LAGS}",)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names, no more than four of them."""
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedkg.errors import JobError, MissingExtra
+from fedkg.errors import JobError, MissingExtra, Stopped
 from fedkg.graphs import Fetched
 from fedkg.jobs.causes.data import read_sources
 from fedkg.jobs.causes.file import CausesJob, read_causes
@@ -44,12 +44,16 @@ def run_causes(path: str | Path, *, out: str | Path | None = None, overrides: Se
 
     Raises:
         UsageError, JobError, TableError, FedkgError: naming the file, field, column or client that is wrong, before the folder is made; or
-            where the learning diverges.
+            where the learning diverges. Stopped: on Ctrl-C while the folder is written.
     """
     job = read_causes(path, overrides)
     folder = RunFolder(Path(out) if out is not None else next_folder(job.name, Path("runs")))
     if (folder.path / JOB).exists():
         raise JobError(f"{folder.path} holds a run already", help="choose another --out")
+    if job.learning.device != "cpu":
+        from fedkg.federated.on_device import device_named
+
+        device_named(job.learning.device, "learning.device")
     began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     with fetched_from(job.rules) as fetched:
         causes, step = _said(job)
@@ -57,7 +61,10 @@ def run_causes(path: str | Path, *, out: str | Path | None = None, overrides: Se
     found = found_in(job, sources, causes)
     folder.create()
     with folder.locked():
-        return _write(folder, job, found, causes, began, step, fetched, sources.reach)
+        try:
+            return _write(folder, job, found, causes, began, step, fetched, sources.reach)
+        except KeyboardInterrupt as error:
+            raise Stopped(f"stopped while {folder.path} was written: it is not whole", help="delete it, and run the job again") from error
 
 
 def _said(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:

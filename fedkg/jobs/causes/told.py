@@ -26,6 +26,10 @@ def sentences(job: CausesJob, found: Found) -> tuple[str, ...]:
         made.append(f"{len(sure) - 8} more edges are in edges.csv.")
     if not sure:
         made.append(f"No edge is significant at {job.level:g}: nobody is seen to drive anybody.")
+    alone = np.argwhere(adjusted(found.measured) <= job.level).tolist()
+    noisy = len({(m, n) for m, n in alone} - {(found.place(edge.driven), found.place(edge.driver)) for edge in sure})
+    if noisy:
+        made.append(f"Edges that the measurements alone would tell, and that may be noise of the driven clients: {noisy}.")
     weak = [
         reading
         for reading in found.readings
@@ -71,6 +75,8 @@ def edge_rows(found: Found) -> list[dict[str, Any]]:
                 "lag": edge.lag,
                 "p_value": edge.p_value,
                 "adjusted": edge.adjusted,
+                "p_measured": _number(found.measured[m, n]),
+                "p_noise": _number(found.noise[m, n]),
                 "central_p": None if central is None else float(central[0][m, n]),
                 "central_adjusted": None if central is None else float(central[1][m, n]),
                 "kept": one.kept,
@@ -103,7 +109,8 @@ def results_of(
         "sentences": said,
         "notes": found.notes,
         "clients": {
-            client.name: {"states": len(client.transition), "measurements": len(client.emission)} for client in found.series.clients
+            client.name: {"states": len(client.transition), "measurements": len(client.emission), "lags": found.series.order(m)}
+            for m, client in enumerate(found.series.clients)
         },
         "edges": list(rows),
         "reached": {
@@ -118,6 +125,11 @@ def results_of(
         "level": job.level,
         "step": step,
     }
+
+
+def _number(value: float) -> float | None:
+    """A number, None where there is none."""
+    return float(value) if np.isfinite(value) else None
 
 
 def _followed(said: Precedence) -> str:

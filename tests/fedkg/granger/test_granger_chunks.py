@@ -49,3 +49,11 @@ def test_what_diverges_is_named() -> None:
     _, series = setting_s(0, 800)
     with pytest.raises(FedkgError, match="the learning diverges at step"):
         learn_in_chunks(series, Rates(client=0.1, server=0.01, causes=0.1), epochs=8)
+
+
+def test_chunks_end_where_the_compiled_pass_does() -> None:
+    _, series = uneven(4, steps=70)
+    rates = Rates(client=0.1, server=0.01, causes=0.1, ridge=0.3, normalised=1.0)
+    plain = learn(series, rates, epochs=50, tolerance=0.01)
+    assert 1 < len(plain.server_loss) < 50
+    _same(learn_in_chunks(series, rates, epochs=50, tolerance=0.01), plain)

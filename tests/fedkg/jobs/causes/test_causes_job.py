@@ -98,7 +98,11 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     done = run_causes(_job(tmp_path, TABLE_JOB), out=tmp_path / "run")
     assert "2 unknown values were interpolated" in done.sentences
     assert any("by the Bayesian information criterion" in sentence for sentence in done.sentences)
-    assert done.results["clients"] == {"boiler": {"states": 1, "measurements": 2}, "turbine": {"states": 1, "measurements": 2}}
+    assert done.results["clients"] == {
+        "boiler": {"states": 1, "measurements": 2, "lags": 1},
+        "turbine": {"states": 1, "measurements": 2, "lags": 3},
+    }
+    assert "1 lag for boiler; 3 lags for turbine: by the Bayesian information criterion, up to 5" in done.sentences
     reference = {(edge["driver"], edge["driven"]): edge["reference"] for edge in done.results["edges"]}
     assert reference["boiler", "turbine"] > reference["turbine", "boiler"]
     assert done.results["held"]
@@ -118,6 +122,11 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         (("data: {path: plant.csv}\n", ""), JobError, "its own"),
         (("path: plant.csv", "path: plant.csv, gaps: 1"), JobError, "unknown for more than 1 steps"),
         (("states: 1", "states: 3"), FedkgError, "at most 2 states"),
+        (("lags: choose", "lags: {turbin: 2}"), JobError, "learning.lags: there is no client turbin\n"),
+        (("lags: choose", "lags: {turbine: 0}"), JobError, "at least 1"),
+        (("lags: choose", "lags: often"), JobError, "`learning.lags` (line 7)"),
+        (("lags: choose", "device: cuda"), JobError, "is for `mode: sequential`; `closed_form` is learnt on the processor"),
+        (("lags: choose", "device: gpu"), JobError, "must be cpu, cuda, or cuda:1"),
     ],
 )
 def test_what_is_wrong_is_named_before_there_is_a_folder(
