@@ -27,7 +27,16 @@ FLOOR = 2.0**-100
 
 @loop
 def measure(
-    own: Floats, form: Ints, numbers: Doubles, values: Floats, factors: Floats, carried: Floats, squares: Floats, spare: Floats, wide: int
+    own: Floats,
+    form: Ints,
+    numbers: Doubles,
+    values: Floats,
+    factors: Floats,
+    carried: Floats,
+    squares: Floats,
+    spare: Floats,
+    count: int,
+    wide: int,
 ) -> None:
     """The squares of the norms of the samples' gradients by the dense layers, [V], and on the way the derivatives by all results.
 
@@ -45,7 +54,7 @@ def measure(
         _columns(spare, slope, outputs, wide, spare[2 * wide :])
         _columns(spare[wide:], below, fan, wide, spare[2 * wide :])
         _add_products(squares, spare, spare[wide:], added, wide)
-        lower(layer, own[at:], form, numbers, below, slope, factors[since * wide :], carried, wide)
+        lower(layer, own[at:], form, numbers, below, slope, factors[since * wide :], carried, count, wide)
 
 
 @loop

@@ -10,6 +10,7 @@ layers, O and I output and input width of a layer, n numbers of a run.
 from __future__ import annotations
 
 from fedkg.models.loops.products import fill, multiply, rectify, scaled, tanhs
+from fedkg.models.loops.turns import turn
 from fedkg.models.loops.words import number, sixteen
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
@@ -17,7 +18,8 @@ PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING = range(9
 ALL, WIDEST, SITE, INWARD, SIZE, STEPS, SEEN, CLIPPED, WIDTHS = range(9, 18)
 """Places of what is the same for all clients: P, B, L; whether layers have a bias, the activation is tanh and not the rectifier; the
 loss (`judged`); whether parameters are pulled, to anchors of each client; whether they drift; W, and the widest layer; the place before
-the first layer at which dropout has the name 0; whether the derivative by what the first layer reads is wanted; parameters of the whole
+the first layer at which dropout has the name 0; whether something stands before the first layer, which hands over by samples what that
+reads and wants the derivative by it; parameters of the whole
 model, most steps of any client, parameters before the dense layers; whether each sample's gradient is clipped. From the last on: the
 widths, L + 1 of them, and the limits of dropout before each layer (16 random bits below one are dropped)."""
 
@@ -32,17 +34,28 @@ def forth(
 ) -> None:
     """From what the first layer reads, [I, V] at the beginning of `values` [W, V], the outputs at their end; on the way what layers read.
 
-    `turned` [W, B] has the same by samples, `factors` [W, V] what dropout made of it; `key` is that of the client's step.
+    `turned` [W, B] has the same by samples, `factors` [W, V] what dropout made of it; `key` is that of the client's step. Where something
+    stands before the first layer, what that reads is in `turned` alone, and its factors are by samples, too.
     """
     at, since = 0, 0
     for layer in range(form[LAYERS]):
         fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
         below, above, biases = values[since * wide :], values[(since + fan) * wide :], own[at + outputs * fan :]
+        read, inward = turned[since * form[BATCH] :], layer == 0 and form[INWARD] > 0
         if numbers[SCALES + layer] != 1.0:
-            name, limit = layer - form[SITE], form[WIDTHS + form[LAYERS] + 1 + layer]
-            _drop(below, factors[since * wide :], number(key, name), limit, to_float(numbers[SCALES + layer]), fan, count, wide)
-        if layer > 0 or form[INWARD] > 0:
-            _turn(below, turned[since * form[BATCH] :], fan, count, wide)
+            named, limit = number(key, layer - form[SITE]), form[WIDTHS + form[LAYERS] + 1 + layer]
+            scale, drops = to_float(numbers[SCALES + layer]), factors[since * wide :]
+            if inward:
+                _drop(read, drops, 1, fan, named, limit, scale, fan, count)
+            else:
+                _drop(below, drops, wide, 1, named, limit, scale, fan, count)
+        if inward:
+            turn(below, wide, read, fan, count, fan)
+            for row in range(fan):
+                for place in range(count, wide):
+                    below[row * wide + place] = 0.0
+        elif layer > 0:
+            turn(read, fan, below, wide, fan, count)
         for row in range(outputs):
             fill(above[row * wide :], wide, biases[row] if form[BIAS] > 0 else to_float(0))
         multiply(above, wide, above, wide, own[at:], fan, 1, below, wide, outputs, wide, fan)
@@ -85,26 +98,38 @@ def back(
         since -= fan
         at -= outputs * fan + (outputs if form[BIAS] > 0 else 0)
         weight, below = own[at:], values[since * wide :]
-        lower(layer, weight, form, numbers, below, slope, factors[since * wide :], carried, wide)
+        lower(layer, weight, form, numbers, below, slope, factors[since * wide :], carried, count, wide)
         read = turned[since * form[BATCH] :]
         settle(layer, weight, form, numbers, slope, read, count, wide, rate, strength[at:], anchor[at:], drift[at:])
 
 
 @loop
 def lower(
-    layer: int, weight: Floats, form: Ints, numbers: Doubles, below: Floats, slope: Floats, factors: Floats, carried: Floats, wide: int
+    layer: int,
+    weight: Floats,
+    form: Ints,
+    numbers: Doubles,
+    below: Floats,
+    slope: Floats,
+    factors: Floats,
+    carried: Floats,
+    count: int,
+    wide: int,
 ) -> None:
-    """The derivative by what a layer read, before dropout and activation, from that by its result, where it is wanted; over `below`."""
+    """The derivative by what a layer read, before dropout and activation, from that by its result, where it is wanted; over `below`.
+
+    That for what stands before the first layer is by samples.
+    """
     fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
     if layer > 0 or form[INWARD] > 0:
         fill(carried, fan * wide, to_float(0))
         multiply(carried, wide, carried, wide, weight, 1, fan, slope, wide, fan, wide, outputs)
         if layer > 0:
             through(below, carried, factors, form[TANH], to_float(numbers[SCALES + layer]), fan * wide)
-        elif numbers[SCALES] != 1.0:
-            _times(below, carried, factors, fan * wide)
         else:
-            _copy(below, carried, fan * wide)
+            turn(below, fan, carried, wide, fan, count)
+            if numbers[SCALES] != 1.0:
+                _times(below, factors, fan * count)
 
 
 @loop
@@ -161,17 +186,8 @@ def through(values: Floats, carried: Floats, factors: Floats, tanh: int, scale: 
 
 
 @loop
-def _turn(above: Floats, turned: Floats, outputs: int, count: int, wide: int) -> None:
-    """The samples as rows."""
-    for place in range(count):
-        to = turned[place * outputs :]
-        for row in range(outputs):
-            to[row] = above[row * wide + place]
-
-
-@loop
-def _drop(above: Floats, factors: Floats, key: int, limit: int, scale: Float, outputs: int, count: int, wide: int) -> None:
-    """See `Noise.keep`: sample after sample, 16 bits for each value."""
+def _drop(above: Floats, factors: Floats, apart: int, beside: int, key: int, limit: int, scale: Float, outputs: int, count: int) -> None:
+    """See `Noise.keep`: sample after sample, 16 bits for each value; a sample's values are `apart`, samples `beside` each other."""
     word = 0
     for place in range(count):
         for row in range(outputs):
@@ -179,8 +195,9 @@ def _drop(above: Floats, factors: Floats, key: int, limit: int, scale: Float, ou
             if i % 4 == 0:
                 word = number(key, i // 4)
             factor = scale if sixteen(word, i % 4) >= limit else to_float(0)
-            factors[row * wide + place] = factor
-            above[row * wide + place] = above[row * wide + place] * factor
+            at = row * apart + place * beside
+            factors[at] = factor
+            above[at] = above[at] * factor
 
 
 @loop
@@ -213,12 +230,6 @@ def step_down(own: Floats, drift: Floats, rate: Float, n: int) -> None:
 
 
 @loop
-def _times(out: Floats, one: Floats, other: Floats, n: int) -> None:
+def _times(out: Floats, by: Floats, n: int) -> None:
     for i in range(n):
-        out[i] = one[i] * other[i]
-
-
-@loop
-def _copy(out: Floats, one: Floats, n: int) -> None:
-    for i in range(n):
-        out[i] = one[i]
+        out[i] = out[i] * by[i]

@@ -88,7 +88,7 @@ def descend(
             rows, count = index[(client * most + step) * batch :], counts[client * most + step]
             wide = (count + lanes() - 1) // lanes() * lanes()
             if images[0] > 0:
-                look(own, form, images, x, rows, count, wide, room, pictures)
+                look(own, form, images, x, rows, count, turned, pictures)
             else:
                 _gather(x, form[WIDTHS], rows, count, room, turned, wide)
             forth(own[seen:], form, numbers, room, turned, factors, number(keys[client], step), count, wide)
@@ -99,7 +99,7 @@ def descend(
                 total += _pulled(own, pull, strength, size)
             dense = own[seen:]
             if form[CLIPPED] > 0:
-                measure(dense, form, numbers, room, factors, carried, squares, spare, wide)
+                measure(dense, form, numbers, room, factors, carried, squares, spare, count, wide)
                 fill(noised, size, to_float(0))
                 if noises[client] > 0.0:
                     disturb(noised, number(keys[client], SITE + step), size, noises[client], spare)
@@ -107,7 +107,7 @@ def descend(
                 by, toward, aside = strength[seen:], pull[seen:], away[seen:]
                 back(dense, form, numbers, room, turned, factors, carried, count, wide, rate, by, toward, aside)
             if images[0] > 0:
-                look_back(own, form, numbers, images, count, wide, room, pictures, rate, strength, pull, away, squares, share, noised)
+                look_back(own, form, numbers, images, count, room, pictures, rate, strength, pull, away, squares, share, noised)
             elif form[CLIPPED] > 0:
                 keep(squares, to_float(numbers[CLIP]), share, count)
             if form[CLIPPED] > 0:

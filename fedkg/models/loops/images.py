@@ -11,8 +11,12 @@ zeros around it), g and v those of its result, k side of its window, p of its po
 from __future__ import annotations
 
 from fedkg.models.loops.clipped import kept_of, squared
-from fedkg.models.loops.dense import CLIP, CLIPPED, SEEN, TANH, activate, move
-from fedkg.models.loops.products import add, fill, multiply, shifted
+from fedkg.models.loops.dense import CLIP, CLIPPED, SEEN, TANH, WIDTHS, activate, move
+from fedkg.models.loops.pools import pool, unpool
+from fedkg.models.loops.products import fill, multiply, shifted
+from fedkg.models.loops.sparse import N, back_sparsely, beside
+from fedkg.models.loops.turns import turn
+from fedkg.models.loops.words import lanes
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
 COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
@@ -22,34 +26,43 @@ COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
 """Places of a layer: I, h, w, k, O, the zeros around, p, r, c; where its parameters begin; where a sample's image and result begin among
 the numbers kept of it; where in `images` the distances stand, forth and back. Last: how many places these are."""
 
+REPEATED = 16
+"""Room for as often as a number is repeated that products begin with: the most that a tile holds of a row."""
+
 
 @loop
-def look(own: Floats, form: Ints, images: Ints, x: Floats, rows: Ints, count: int, wide: int, values: Floats, room: Floats) -> None:
-    """What the dense layers read, [O r c, V], from images x [S, F]; `room` keeps what each layer reads and makes of each sample."""
-    layers = images[COUNT]
-    for place in range(wide):
+def look(own: Floats, form: Ints, images: Ints, x: Floats, rows: Ints, count: int, out: Floats, room: Floats) -> None:
+    """What the dense layers read, [B, O r c], from images x [S, F]; `room` keeps what each layer reads and makes of each sample.
+
+    What a layer makes is kept before the rectifier, but after the tangent.
+    """
+    layers, floor = images[COUNT], to_float(-1 if form[TANH] > 0 else 0)
+    for place in range(count):
         kept = room[place * images[ROOM] :]
+        _enter(kept, x[rows[place] * images[SAMPLE] :], images[FIRST:])
         for number in range(layers):
             layer = images[FIRST + number * EACH :]
-            if place < count:
-                if number == 0:
-                    _enter(kept, x[rows[place] * images[SAMPLE] :], layer)
-                _convolve(own, images, layer, kept)
-                high, width = layer[HIGH] - layer[SIDE] + 1, layer[WIDE]
-                activate(kept[layer[MADE] :], form[TANH], layer[OUT] * high * width)
-            if number == layers - 1:
-                _pool(values[place:], 0, wide, layer, kept[layer[MADE] :], images[MEAN], place < count)
-            elif place < count:
+            _convolve(own, images, layer, kept, room[count * images[ROOM] :])
+            apart = (layer[HIGH] - layer[SIDE] + 1) * layer[WIDE]
+            if form[TANH] > 0:
+                activate(kept[layer[MADE] :], 1, layer[OUT] * apart)
+            to, row, size = out[place * form[WIDTHS] :], layer[ACROSS], layer[DOWN] * layer[ACROSS]
+            if number < layers - 1:
                 after = images[FIRST + (number + 1) * EACH :]
-                fill(kept[after[READ] :], after[CHANNELS] * after[HIGH] * after[WIDE], to_float(0))
-                _pool(kept[after[READ] :], after[PAD], 1, layer, kept[layer[MADE] :], images[MEAN], True)
+                to, row, size = kept[after[READ] + after[PAD] * (after[WIDE] + 1) :], after[WIDE], after[HIGH] * after[WIDE]
+                if after[PAD] > 0:
+                    fill(kept[after[READ] :], after[CHANNELS] * size, to_float(0))
+            for channel in range(layer[OUT]):
+                made = kept[layer[MADE] + channel * apart :]
+                pool(to[channel * size :], row, made, layer[WIDE], layer[DOWN], layer[ACROSS], layer[POOL], images[MEAN], floor)
 
 
 @loop
 def _enter(kept: Floats, x: Floats, layer: Ints) -> None:
     """An image with zeros around it."""
     pad, high, width = layer[PAD], layer[HIGH], layer[WIDE]
-    fill(kept, layer[CHANNELS] * high * width, to_float(0))
+    if pad > 0:
+        fill(kept, layer[CHANNELS] * high * width, to_float(0))
     inner = width - 2 * pad
     for channel in range(layer[CHANNELS]):
         for row in range(high - 2 * pad):
@@ -59,60 +72,13 @@ def _enter(kept: Floats, x: Floats, layer: Ints) -> None:
 
 
 @loop
-def _convolve(own: Floats, images: Ints, layer: Ints, kept: Floats) -> None:
+def _convolve(own: Floats, images: Ints, layer: Ints, kept: Floats, spare: Floats) -> None:
     depth, outputs = layer[CHANNELS] * layer[SIDE] * layer[SIDE], layer[OUT]
     weight, made, apart = own[layer[WEIGHTS] :], kept[layer[MADE] :], (layer[HIGH] - layer[SIDE] + 1) * layer[WIDE]
-    there = apart - layer[SIDE] + 1
+    there, wide = apart - layer[SIDE] + 1, lanes()
     for output in range(outputs):
-        fill(made[output * apart :], apart, weight[outputs * depth + output])
-    shifted(made, apart, weight, depth, kept[layer[READ] :], images[layer[AHEAD] :], outputs, there, depth)
-
-
-@loop
-def _pool(out: Floats, pad: int, step: int, layer: Ints, made: Floats, mean: int, there: bool) -> None:
-    """Squares of a result as one value each: into an image with `pad` zeros around it, or (`step` apart) into a column; else zeros."""
-    side, down, across, width = layer[POOL], layer[DOWN], layer[ACROSS], layer[WIDE]
-    apart = (layer[HIGH] - layer[SIDE] + 1) * width
-    row_to, share = across + 2 * pad, 1.0 / to_float(side * side)
-    for channel in range(layer[OUT]):
-        for row in range(down):
-            at = (channel * (down + 2 * pad) + row + pad) * row_to + pad
-            for column in range(across):
-                value = to_float(0)
-                if there:
-                    square = made[channel * apart + row * side * width + column * side :]
-                    value = square[0]
-                    if side > 1:
-                        value = _mean(square, side, width) * share if mean > 0 else square[_largest(square, side, width)]
-                out[(at + column) * step] = value
-
-
-@loop
-def _mean(square: Floats, side: int, width: int) -> Float:
-    total = to_float(0)
-    for row in range(side):
-        for column in range(side):
-            total += square[row * width + column]
-    return total
-
-
-@loop
-def _largest(square: Floats, side: int, width: int) -> int:
-    """The place of the first of the largest values; of the last NaN, where there is one."""
-    found = 0
-    if side == 2:
-        a, b, c, d = square[0], square[1], square[width], square[width + 1]
-        right = b > a or b != b
-        most, found = b if right else a, 1 if right else 0
-        below = c > most or c != c
-        most, found = c if below else most, width if below else found
-        return width + 1 if d > most or d != d else found
-    for row in range(side):
-        for column in range(side):
-            v = square[row * width + column]
-            if v > square[found] or v != v:
-                found = row * width + column
-    return found
+        fill(spare[output * wide :], wide, weight[outputs * depth + output])
+    shifted(made, apart, spare, wide, weight, depth, kept[layer[READ] :], images[layer[AHEAD] :], outputs, there, depth)
 
 
 @loop
@@ -122,7 +88,6 @@ def look_back(
     numbers: Doubles,
     images: Ints,
     count: int,
-    wide: int,
     values: Floats,
     room: Floats,
     rate: Float,
@@ -133,35 +98,56 @@ def look_back(
     share: Float,
     clipped: Floats,
 ) -> None:
-    """A step down for the convolutions, from the derivative by what the dense layers read, which stands in its place [O r c, V].
+    """A step down for the convolutions, from the derivative by what the dense layers read, `values` [B, O r c].
 
-    Where samples' gradients are clipped, `squares` [V] are those of their other parts, and become what samples count, times `share`; their
+    Where samples' gradients are clipped, `squares` [B] are those of their other parts, and become what samples count, times `share`; their
     sum is then added to `clipped` instead.
     """
     layers, total = images[COUNT], form[SEEN]
-    sums = room[count * images[ROOM] :]
+    begin = room[count * images[ROOM] :]
+    flipped = begin[2 * REPEATED :]
+    sums = flipped[total:]
     one = sums[total if form[CLIPPED] > 0 else 0 :]
     turned = one[total:]
+    fill(begin, REPEATED, to_float(0))
+    begin[REPEATED] = to_float(1)
     fill(sums, total, to_float(0))
+    for number in range(1, layers):
+        layer = images[FIRST + number * EACH :]
+        if _is_sparse(layer, images[MEAN]):
+            square = layer[SIDE] * layer[SIDE]
+            beside(flipped[layer[WEIGHTS] :], own[layer[WEIGHTS] :], layer[OUT], layer[CHANNELS], square)
+        else:
+            _flip(flipped, own, layer)
     for place in range(count):
         if form[CLIPPED] > 0:
             fill(one, total, to_float(0))
         kept = room[place * images[ROOM] :]
         for number in range(layers - 1, -1, -1):
             layer = images[FIRST + number * EACH :]
-            depth, apart = layer[CHANNELS] * layer[SIDE] * layer[SIDE], (layer[HIGH] - layer[SIDE] + 1) * layer[WIDE]
+            apart, size = (layer[HIGH] - layer[SIDE] + 1) * layer[WIDE], layer[HIGH] * layer[WIDE]
             margin = (layer[SIDE] - 1) * (layer[WIDE] + 1)
-            long = margin + layer[HIGH] * layer[WIDE]
+            long = margin + size
             slopes = turned[apart * layer[OUT] :]
             fill(slopes, layer[OUT] * long, to_float(0))
-            if number == layers - 1:
-                _unpool(slopes[margin:], long, layer, kept[layer[MADE] :], values[place:], 0, wide, images[MEAN], form[TANH])
-            else:
+            by, row, area = values[place * form[WIDTHS] :], layer[ACROSS], layer[DOWN] * layer[ACROSS]
+            if number < layers - 1:
                 after = images[FIRST + (number + 1) * EACH :]
-                _unpool(slopes[margin:], long, layer, kept[layer[MADE] :], kept[after[READ] :], after[PAD], 1, images[MEAN], form[TANH])
-            _gradient(one[layer[WEIGHTS] :], layer, kept[layer[READ] :], slopes[margin:], long, turned, apart)
-            if number > 0:
-                _inward(kept[layer[READ] :], own[layer[WEIGHTS] :], images, layer, slopes[margin:], slopes[layer[OUT] * long :])
+                by, row, area = kept[after[READ] + after[PAD] * (after[WIDE] + 1) :], after[WIDE], after[HIGH] * after[WIDE]
+            for channel in range(layer[OUT]):
+                to, made, slope = slopes[margin + channel * long :], kept[layer[MADE] + channel * apart :], by[channel * area :]
+                wide, down, across, side = layer[WIDE], layer[DOWN], layer[ACROSS], layer[POOL]
+                unpool(to, made, wide, slope, row, down, across, side, images[MEAN], form[TANH])
+            gradient, image, weight, above = one[layer[WEIGHTS] :], kept[layer[READ] :], flipped[layer[WEIGHTS] :], slopes[margin:]
+            channels, outputs, k, distances = layer[CHANNELS], layer[OUT], layer[SIDE], images[layer[BEHIND] :]
+            if _is_sparse(layer, images[MEAN]):
+                spare, places = slopes[outputs * long :], (layer[HIGH] - k) * layer[WIDE] + layer[WIDE] - k + 1
+                back_sparsely(gradient, image, weight, above, long, places, layer[WIDE], size, channels, outputs, k, number, spare)
+            else:
+                _gradient(gradient, layer, image, above, long, turned, apart, begin[REPEATED:])
+                if number > 0:  # what a layer read is written over; slopes have zeros before and after what is there
+                    depth = outputs * k * k
+                    shifted(image, size, begin, 0, weight, depth, above, distances, channels, size, depth)
         if form[CLIPPED] > 0:
             squares[place] = kept_of(squares[place] + squared(one, total, turned), to_float(numbers[CLIP])) * share
             if squares[place] > 0.0:
@@ -193,48 +179,13 @@ def _add_times(sums: Floats, one: Floats, by: Float, n: int) -> None:
 
 
 @loop
-def _unpool(slopes: Floats, long: int, layer: Ints, made: Floats, by: Floats, pad: int, step: int, mean: int, tanh: int) -> None:
-    """The derivative by a result before its activation, [O, long] with rows as wide as the image, from the one after its pool."""
-    side, down, across, width = layer[POOL], layer[DOWN], layer[ACROSS], layer[WIDE]
-    apart = (layer[HIGH] - layer[SIDE] + 1) * width
-    row_of, share = across + 2 * pad, 1.0 / to_float(side * side)
-    for channel in range(layer[OUT]):
-        for row in range(down):
-            at = (channel * (down + 2 * pad) + row + pad) * row_of + pad
-            for column in range(across):
-                since = row * side * width + column * side
-                square, to, slope = made[channel * apart + since :], slopes[channel * long + since :], by[(at + column) * step]
-                if side == 1:
-                    to[0] = _before(square[0], slope, tanh)
-                elif mean > 0:
-                    for down_in in range(side):
-                        for across_in in range(side):
-                            i = down_in * width + across_in
-                            to[i] = _before(square[i], slope * share, tanh)
-                else:
-                    i = _largest(square, side, width)
-                    to[i] = _before(square[i], slope, tanh)
-
-
-@loop
-def _before(value: Float, slope: Float, tanh: int) -> Float:
-    """The derivative before an activation with this value."""
-    if tanh > 0:
-        return slope * (1.0 - value * value)
-    return to_float(0) if value <= 0.0 else slope
-
-
-@loop
-def _gradient(sums: Floats, layer: Ints, image: Floats, slopes: Floats, long: int, turned: Floats, apart: int) -> None:
-    """Adds a sample's derivative by the weights, [I k k, O], and by the bias after them."""
+def _gradient(sums: Floats, layer: Ints, image: Floats, slopes: Floats, long: int, turned: Floats, apart: int, one: Floats) -> None:
+    """Adds a sample's derivative by the weights, [I k k, O], and by the bias after them; `one` is 1."""
     outputs, side, channels, width = layer[OUT], layer[SIDE], layer[CHANNELS], layer[WIDE]
     square, there, size = side * side, apart - side + 1, layer[HIGH] * width
-    for output in range(outputs):
-        since = slopes[output * long :]
-        for place in range(there):
-            turned[place * outputs + output] = since[place]
-    for place in range(there):
-        add(sums[channels * square * outputs :], turned[place * outputs :], outputs)
+    turn(turned, outputs, slopes, long, outputs, there)
+    totals = sums[channels * square * outputs :]
+    multiply(totals, outputs, totals, outputs, one, 0, 0, turned, outputs, 1, outputs, there)
     for row in range(side):
         if channels >= side:
             for column in range(side):
@@ -247,13 +198,17 @@ def _gradient(sums: Floats, layer: Ints, image: Floats, slopes: Floats, long: in
 
 
 @loop
-def _inward(image: Floats, weight: Floats, images: Ints, layer: Ints, slopes: Floats, spare: Floats) -> None:
-    """The derivative by what a layer read is written over it; slopes have zeros before and after what is there."""
+def _is_sparse(layer: Ints, mean: int) -> bool:
+    """Whether most derivatives by a layer's result are 0, and windows have runs that vectors hold."""
+    return layer[POOL] > 1 and mean == 0 and layer[CHANNELS] * layer[SIDE] >= N
+
+
+@loop
+def _flip(flipped: Floats, own: Floats, layer: Ints) -> None:
+    """A layer's weights [O, I, k k] as [I, O, k k]."""
     outputs, square, channels = layer[OUT], layer[SIDE] * layer[SIDE], layer[CHANNELS]
+    to, weight = flipped[layer[WEIGHTS] :], own[layer[WEIGHTS] :]
     for output in range(outputs):
         for channel in range(channels):
             for place in range(square):
-                spare[(channel * outputs + output) * square + place] = weight[(output * channels + channel) * square + place]
-    size = layer[HIGH] * layer[WIDE]
-    fill(image, channels * size, to_float(0))
-    shifted(image, size, spare, outputs * square, slopes, images[layer[BEHIND] :], channels, size, outputs * square)
+                to[(channel * outputs + output) * square + place] = weight[(output * channels + channel) * square + place]

@@ -23,6 +23,8 @@ from fedkg.models.loops.words import (
     one_told,
     three,
     three_of,
+    three_of_told,
+    three_told,
     two,
     two_of,
     two_of_told,
@@ -77,7 +79,7 @@ def _part(
         row = 0
         while row < rows:
             to, since = out[row * out_row + column :], begin[row * begin_row + column :]
-            by, down, high = left[row * left_row :], right[column:], min(rows - row, 5)
+            by, down, high = left[row * left_row :], right[column:], _high(rows - row)
             if there >= wide:
                 if high == 5:
                     five(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
@@ -104,42 +106,77 @@ def _part(
 
 
 @loop
+def _high(rows: int) -> int:
+    """Rows of the next tile: no tile at the end is so flat that it waits for its own sums."""
+    if rows == 6:
+        return 3
+    return 4 if rows in (7, 8, 11, 12) else min(rows, 5)
+
+
+@loop
 def shifted(
-    out: Floats, out_row: int, left: Floats, left_row: int, right: Floats, distances: Ints, rows: int, columns: int, depth: int
+    out: Floats,
+    out_row: int,
+    begin: Floats,
+    begin_row: int,
+    left: Floats,
+    left_row: int,
+    right: Floats,
+    distances: Ints,
+    rows: int,
+    columns: int,
+    depth: int,
 ) -> None:
-    """``out += left right``, where row d of `right` begins `distances[d]` after its beginning."""
-    for at in range(0, depth, DEEP):
-        _shifted(out, out_row, left[at:], left_row, right, distances[at:], rows, columns, min(depth - at, DEEP))
+    """``out = begin + left right``, where row d of `right` begins `distances[d]` after its beginning; `begin`, 64 bytes a row, repeats."""
+    _shifted(out, out_row, begin, begin_row, 0, left, left_row, right, distances, rows, columns, min(depth, DEEP))
+    for at in range(DEEP, depth, DEEP):
+        more, far = left[at:], distances[at:]
+        _shifted(out, out_row, out, out_row, 1, more, left_row, right, far, rows, columns, min(depth - at, DEEP))
 
 
 @loop
 def _shifted(
-    out: Floats, out_row: int, left: Floats, left_row: int, right: Floats, distances: Ints, rows: int, columns: int, depth: int
+    out: Floats,
+    out_row: int,
+    begin: Floats,
+    begin_row: int,
+    begin_step: int,
+    left: Floats,
+    left_row: int,
+    right: Floats,
+    distances: Ints,
+    rows: int,
+    columns: int,
+    depth: int,
 ) -> None:
     column, wide = 0, lanes()
     while column < columns:
         there = columns - column
         row = 0
         while row < rows:
-            to, by, down = out[row * out_row + column :], left[row * left_row :], right[column:]
-            high = 5 if rows - row >= 5 else (4 if rows - row == 4 else (2 if rows - row >= 2 else 1))
+            to, since = out[row * out_row + column :], begin[row * begin_row + column * begin_step :]
+            by, down, high = left[row * left_row :], right[column:], _high(rows - row)
             if there >= wide:
                 if high == 5:
-                    five_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                    five_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
                 elif high == 4:
-                    four_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                    four_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                elif high == 3:
+                    three_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
                 elif high == 2:
-                    two_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                    two_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
                 else:
-                    one_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                    one_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
             elif high == 5:
-                five_of_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                five_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
             elif high == 4:
-                four_of_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                four_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+            elif high == 3:
+                three_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
             elif high == 2:
-                two_of_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                two_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
             else:
-                one_of_told(to, out_row, to, out_row, by, left_row, 1, down, distances, depth, there)
+                one_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
             row += high
         column += wide
 

@@ -17,7 +17,7 @@ from fedkg.models.loops.sums import BESIDE, BLOCK, add_weighted, totals
 from fedkg.native.library import Library
 from fedkg.parts import in_parts
 
-LEAST = 1 << 19
+LEAST = 1 << 17
 """Numbers that are worth a thread."""
 
 

@@ -59,7 +59,7 @@ def told_of(model: MLP | ConvNet) -> Told:
     if isinstance(model, MLP):
         dropped = (0.0, *(model.dropout for _ in model.hidden))
         return Told(widths=model.widths, dropped=dropped, site=1, bias=model.bias, tanh=model.activation == "tanh")
-    layers, seen, kept, spare = [], 0, 0, 0
+    layers, seen, kept, spare, most = [], 0, 0, 0, 0
     distances: list[int] = []
     first = images.FIRST + len(model.convolutions) * images.EACH
     for layer, (channels, high, wide), (_, down, across) in zip(model.convolutions, model.shapes[:-1], model.shapes[1:], strict=True):
@@ -73,7 +73,8 @@ def told_of(model: MLP | ConvNet) -> Told:
         shape = (channels, high, wide, side, layer.channels, layer.padding, layer.pool, down, across)
         layers += [*shape, seen, kept, kept + channels * size, at, at + len(ahead)]
         distances += [*ahead, *behind]
-        spare = max(spare, layer.channels * (apart + long + channels * side * side))
+        listed = 2 * channels * size + channels * side * side + 4 * apart + 4
+        spare, most = max(spare, layer.channels * (apart + long) + listed), max(most, layer.channels)
         seen += layer.channels * (channels * side * side + 1)
         kept += channels * size + layer.channels * apart
     head = [len(model.convolutions), model.pooling == "mean", prod(model.image), kept]
@@ -86,5 +87,5 @@ def told_of(model: MLP | ConvNet) -> Told:
         images=(*head, *layers, *distances),
         seen=seen,
         kept=kept,
-        spare=2 * seen + max(spare, clipped.RUN),
+        spare=max(2, most) * images.REPEATED + 3 * seen + max(spare, clipped.RUN),
     )

@@ -117,8 +117,8 @@ def _tile(rows: int, whole: bool, told: bool = False) -> Given:
 
 five, four, three, two, one = (_tile(rows, whole=True) for rows in (5, 4, 3, 2, 1))
 five_of, four_of, three_of, two_of, one_of = (_tile(rows, whole=False) for rows in (5, 4, 3, 2, 1))
-five_told, four_told, two_told, one_told = (_tile(rows, whole=True, told=True) for rows in (5, 4, 2, 1))
-five_of_told, four_of_told, two_of_told, one_of_told = (_tile(rows, whole=False, told=True) for rows in (5, 4, 2, 1))
+five_told, four_told, three_told, two_told, one_told = (_tile(rows, whole=True, told=True) for rows in (5, 4, 3, 2, 1))
+five_of_told, four_of_told, three_of_told, two_of_told, one_of_told = (_tile(rows, whole=False, told=True) for rows in (5, 4, 3, 2, 1))
 
 
 def _lanes(single: bool) -> str:

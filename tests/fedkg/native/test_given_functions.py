@@ -102,12 +102,15 @@ def test_products_with_rows_at_told_distances(
 ) -> None:
     left, line = drawn(rows, depth, dtype=dtype), drawn(columns + 50, dtype=dtype)
     distances = torch.randint(0, 50, (depth,), generator=torch.Generator().manual_seed(0))
-    out = torch.zeros(rows, columns, dtype=dtype)
+    out = torch.empty(rows, columns, dtype=dtype)
+    wide = words.VECTOR // out.element_size()
+    begin = drawn(rows, wide, dtype=dtype)
     given = (left.data_ptr(), depth, line.data_ptr(), distances.data_ptr())
-    libraries[dtype].shifted(out.data_ptr(), columns, *given, rows, columns, depth)
+    libraries[dtype].shifted(out.data_ptr(), columns, begin.data_ptr(), wide, *given, rows, columns, depth)
     right = line[distances.unsqueeze(1) + torch.arange(columns)]
     tolerance = 4 * torch.finfo(dtype).eps * depth
-    torch.testing.assert_close(out, left @ right, rtol=tolerance, atol=tolerance)
+    begun = begin.repeat(1, columns // wide + 1)[:, :columns]
+    torch.testing.assert_close(out, begun + left @ right, rtol=tolerance, atol=tolerance)
 
 
 def test_they_mean_nothing_outside() -> None:
