@@ -51,6 +51,7 @@ class Probe:
         self._rules = module.specialise(x, keys=keys, previous=previous)
         self.inputs = self._rules.inputs.flatten(0, 1)
         self.rows = int(x.shape[0])
+        self._same: dict[torch.dtype, tuple[Tensor, Tensor, Tensor]] = {}
         self.inactive = {**self._rules.inactive, **_over_time(module)}
         everything = torch.zeros(0, dtype=torch.int64, device=x.device)
         scored = [torch.full_like(bank.rule, bank.touches_output) for bank in banks]
@@ -87,11 +88,19 @@ class Probe:
             )
         answers = y.reshape(y.shape[0], runs, self.rows, entries)
         counts = self._rules.counts(answers, unanswered="violated")
-        violated, fired = counts.violated, counts.fired
-        if not self._whole:
-            violated, fired = violated[:, self._scored] * self._timeless, fired[:, self._scored] * self._timeless
-        each = fired[:1] if fired.stride(0) == 0 else fired  # the same for all clients, where answers do not decide it
-        return ProbeScores(violation=violated.double().div_(each.clamp(min=1)), counts=fired, applies=each.any(dim=0))
+        violated, fired = self._chosen(counts.violated), counts.fired
+        if fired.stride(0) or not len(fired):
+            fired = self._chosen(fired)
+            return ProbeScores(violation=violated.double().div_(fired.clamp(min=1)), counts=fired, applies=fired.any(dim=0))
+        if y.dtype not in self._same:  # answers do not decide it: it is the same for all clients, and always
+            once = self._chosen(fired[:1])[0].clone()
+            self._same[y.dtype] = once, once.clamp(min=1).double(), once > 0
+        once, each, applies = self._same[y.dtype]
+        return ProbeScores(violation=violated.double().div_(each), counts=once.expand(len(violated), -1), applies=applies)
+
+    def _chosen(self, counts: Tensor) -> Tensor:
+        """Of counts [K, R] of all rules those of the constraints that are scored, [K, M]; those over time apply nowhere."""
+        return counts if self._whole else counts[:, self._scored] * self._timeless
 
 
 def _over_time(module: ConstraintModule) -> dict[str, str]:

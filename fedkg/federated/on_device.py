@@ -16,8 +16,11 @@ from fedkg.errors import JobError
 T = TypeVar("T")
 
 
-def device_named(name: str) -> torch.device:
+def device_named(name: str, field: str = "training.device") -> torch.device:
     """The device that a job names: ``cpu``, ``cuda:1``, or ``cuda``, which is the first one, and under `torchrun` each rank's own.
+
+    Args:
+        field: of the job file, which messages name.
 
     Raises:
         JobError: when there is no such device, or torch was built without it.
@@ -25,9 +28,9 @@ def device_named(name: str) -> torch.device:
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
         why = "torch sees no CUDA device" if torch.version.cuda else "the torch that is installed was built for processors alone"
-        raise JobError(f"training.device: there is no {name}", received=why, help="leave `device` out to train on the processor")
+        raise JobError(f"{field}: there is no {name}", received=why, help="leave `device` out for the processor")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise JobError(f"training.device: there is no {name}", expected=f"cuda:0 .. cuda:{torch.cuda.device_count() - 1}")
+        raise JobError(f"{field}: there is no {name}", expected=f"cuda:0 .. cuda:{torch.cuda.device_count() - 1}")
     if device.type == "cuda" and device.index is None:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     return device

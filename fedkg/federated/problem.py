@@ -5,7 +5,7 @@ Letters: N clients in all, n_k samples of client k, S samples of all clients tog
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -116,11 +116,11 @@ class Pool:
 
 
 def pool(clients: Clients) -> Pool:
-    """The clients' data end to end."""
+    """The clients' data end to end; inputs that lie so in memory already, with a row of zeros behind them, are not copied."""
     x, y = clients.x, clients.y
     sizes = torch.tensor(clients.samples, dtype=torch.int64, device=x[0].device)
     return Pool(
-        x=torch.cat([*x, torch.zeros_like(x[0][:1])]),
+        x=_with_zeros(x),
         y=torch.cat([*y, torch.zeros_like(y[0][:1])]),
         keys={column: torch.cat([*codes, codes[0].new_full((1,), -1)]) for column, codes in clients.keys.items()},
         sizes=sizes,
@@ -132,5 +132,34 @@ def gathered(problem: Problem) -> Problem:
     """The problem with all clients' samples in the hands of one, who is called ``all``."""
     data = problem.clients
     keys = {column: (torch.cat(codes),) for column, codes in data.keys.items()}
-    one = Clients(names=("all",), x=(torch.cat(data.x),), y=(torch.cat(data.y),), keys=keys)
+    one = Clients(names=("all",), x=(_end_to_end(data.x),), y=(torch.cat(data.y),), keys=keys)
     return replace(problem, clients=one)
+
+
+def _end_to_end(parts: Sequence[Tensor]) -> Tensor:
+    """Rows of all parts: a view where each begins behind the one before in one memory, else a copy."""
+    found = _seen(parts, 0)
+    return torch.cat(list(parts)) if found is None else found
+
+
+def _with_zeros(parts: Sequence[Tensor]) -> Tensor:
+    """The same with a row of zeros behind them."""
+    found = _seen(parts, 1)
+    if found is None or bool(found[-1].any()):
+        return torch.cat([*parts, torch.zeros_like(parts[0][:1])])
+    return found
+
+
+def _seen(parts: Sequence[Tensor], more: int) -> Tensor | None:
+    """All parts and so many rows behind them as one view; None where they do not lie one behind the other."""
+    first, memory = parts[0], parts[0].untyped_storage()
+    row, rows = first[0].numel(), 0
+    for part in parts:
+        if not part.is_contiguous() or part.untyped_storage().data_ptr() != memory.data_ptr():
+            return None
+        if part.storage_offset() != first.storage_offset() + rows * row:
+            return None
+        rows += len(part)
+    if (first.storage_offset() + (rows + more) * row) * first.element_size() > memory.nbytes():
+        return None
+    return first.as_strided((rows + more, *first.shape[1:]), first.stride(), first.storage_offset())

@@ -36,7 +36,7 @@ from fedkg.zones import zone
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Received:
-    """What has come in so far in a round, by client position where it is one number per client.
+    """What has come in so far in a round, by client position where it is one number per client; `violated` [C, M] as the stacks came.
 
     `weighty` and `peopled`, bool [G], are the groups with any weight, and with any client; `started`, the groups of rejected clients.
     """
@@ -46,7 +46,7 @@ class _Received:
     weight: dict[int, float] = field(default_factory=dict)
     loss: dict[int, float] = field(default_factory=dict)
     validity: dict[int, float] = field(default_factory=dict)
-    violated: dict[int, Tensor] = field(default_factory=dict)
+    violated: list[Tensor] = field(default_factory=list)
     broken: Tensor | None = None
     applies: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
@@ -180,7 +180,7 @@ def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
 def _note_scores(received: _Received, positions: list[int], scores: ProbeScores, validity: Tensor, *, broken: bool) -> None:
     """`broken`: whether it is to be told which constraints are violated when no update has any weight."""
     received.validity |= dict(zip(positions, validity.tolist(), strict=True))
-    received.violated |= dict(zip(positions, scores.violation.to(torch.float32).cpu(), strict=True))
+    received.violated.append(scores.violation.to("cpu", torch.float32, copy=True))
     if broken:
         by_some = scores.violation.amax(0) > 0
         received.broken = by_some if received.broken is None else received.broken | by_some
@@ -277,8 +277,7 @@ def _record(work: Work, state: ServerState, received: _Received, positions: list
     if received.validity:
         validity = tuple(received.validity.get(client, 0.0) for client in positions)
         rho_worst, rho_mean = 1.0 - min(validity), 1.0 - sum(validity) / len(validity)
-        unknown = torch.full_like(next(iter(received.violated.values())), float("nan"))
-        violated = torch.stack([received.violated.get(client, unknown) for client in positions])
+        violated = _in_order(received, positions)
         if received.applies is not None and work.problem.scorer is not None:
             rules = work.problem.scorer.rows.names
             vacuous = tuple(rules[row] for row in torch.nonzero(~received.applies)[:, 0].tolist())
@@ -302,6 +301,17 @@ def _record(work: Work, state: ServerState, received: _Received, positions: list
         seconds=time.perf_counter() - begun,
         notes=notes,
     )
+
+
+def _in_order(received: _Received, positions: list[int]) -> Tensor:
+    """The violation shares [K, M] of clients at these positions, NaN for those of whom there are none."""
+    shares = received.violated[0] if len(received.violated) == 1 else torch.cat(received.violated)
+    if received.order == positions:
+        return shares
+    rows = {client: row for row, client in enumerate(received.order)}
+    if len(rows) < len(positions):
+        shares = torch.cat([shares, shares.new_full((1, shares.shape[1]), float("nan"))])
+    return shares.index_select(0, torch.tensor([rows.get(client, len(rows)) for client in positions], device=shares.device))
 
 
 def _down(state: ServerState, updates: Updates) -> int:

@@ -7,7 +7,6 @@ constraints of the pack, r rows of a bank, N' output numbers read per sample, C 
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 
@@ -86,11 +85,13 @@ class SpecialBanks:
         """
         clients = answers.shape[0]
         counts, covered = self._counted(answers)
-        violated, fired = counts[:, : self.rows], counts[:, self.rows :]
-        if not fired.shape[1]:
-            fired = self._constant[self.rows :].clone().expand(clients, -1)
-        if broken is None and self._whole and bool(covered.all()):
+        if counts.shape[1] == self.rows:
+            violated, fired = counts, self._constant[self.rows :].clone().expand(clients, -1)
+        else:
+            violated, fired = counts[:, : self.rows], counts[:, self.rows :]
+        if broken is None and self._whole and covered is None:
             return violated, fired
+        covered = torch.ones(clients, dtype=torch.bool, device=counts.device) if covered is None else covered
         uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=1)))[:, 0]
         everyone = torch.arange(clients, device=covered.device)
         outputs: Tensor | None = None
@@ -143,15 +144,15 @@ class SpecialBanks:
         numbers = answers.permute(1, 3, 0, 2).flatten(0, 1).index_select(0, self._outputs)
         return torch.where(torch.isfinite(numbers) & self._known[:, None], numbers, torch.nan)
 
-    def _counted(self, answers: Tensor) -> tuple[Tensor, Tensor]:
-        """What thresholds count, and the clients for whom it is right, bool [K].
+    def _counted(self, answers: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What thresholds count, and the clients for whom it is right, bool [K]; None where it is for all.
 
         Counts are int64 [K, 2 R], or [K, R] where what fires is the same for all. Right is what is counted on answers that are all known,
         where they can be, and within what the thresholds are for.
         """
         clients, count = answers.shape[0], self._outputs.shape[0]
         if self._counter is None:
-            return self._constant.repeat(clients, 1), answers.new_ones(clients, dtype=torch.bool)
+            return self._constant.repeat(clients, 1), None
         limit = min(self._limit, torch.finfo(answers.dtype).max)
         if self._counter.programs is None:
             numbers = self._numbers(answers)
@@ -163,13 +164,18 @@ class SpecialBanks:
 
         values = answers.new_empty((count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places))
         known = words.lay_out(answers.contiguous().numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
-        at = count
-        with library_threads(1) if self._cores else nullcontext():  # its operations are too small to be shared out
+        if self._cores:
+            self._compute(values, count)
+        return self._counter.count(values), None if known.all() else torch.from_numpy(known)
+
+    def _compute(self, values: Tensor, at: int) -> None:
+        """Put numbers computed from the first `at` of `values` [C, K, S] behind these."""
+        outputs = values[:at]
+        with library_threads(1):  # its operations are too small to be shared out
             for one, own in self._cores:
                 end = at + one.rows.shape[0]
-                values[at:end] = one.values(values[:count], own)
+                values[at:end] = one.values(outputs, own)
                 at = end
-        return self._counter.count(values), torch.from_numpy(known)
 
     def _judged(self, folded: Folded, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
         """Violated and fired of a bank evaluated for some clients, int64 [k, r] each; outputs [N', k, P]."""

@@ -55,6 +55,19 @@ def ones(_typing: Any, word: Any) -> Any:
     return types.int64(word), generate
 
 
+@_instruction
+def shared(_typing: Any, words: Any, at: Any, flip: Any, masks: Any, place: Any) -> Any:
+    """How many bits a word, flipped where `flip` has them, has in common with a mask; arrays of int64, in any number of dimensions."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word, mask = (
+            builder.load(builder.gep(context.make_array(signature.args[i])(context, builder, args[i]).data, [args[i + 1]])) for i in (0, 3)
+        )
+        return builder.ctpop(builder.and_(builder.xor(word, args[2]), mask))
+
+    return types.int64(words, at, flip, masks, place), generate
+
+
 def _read(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
     """64 numbers of an array as one vector; they need not be aligned."""
     vector = ir.VectorType(context.get_data_type(kind.dtype), WORD)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ class Programs:
         ladders: [., 3], cores with many thresholds that are the same on all samples: the core, the place of the first of these thresholds,
             and how many they are, rising from place to place. Their places are the first of all.
         rungs, flips: of each threshold in a ladder its number, and -1 where those are in the set that stay below, else 0.
+        scales: [., 5], cores with as many such thresholds, on which nothing but rows depends; these have no places. The core, where its
+            first threshold stands in `notches`, how many they are, and in `notched` the first row that counts on them and the one behind
+            the last.
+        notches: of each threshold of a scale its number, rising in each. notched: [., 4], of each row the threshold, counted from the first
+            of its scale, falling; -1 where those count that stay below, else 0; its mask; and where its count stands in the result.
         joins: [., 3], how, the place of a set, and that of another or the number of a mask; no set comes before its parts.
         rows: [., 3], of each row the place of its set, its mask, and where its count stands in the result.
         levels: in the type of the cores, as `rungs`. masks: [., L]. steps: T.
@@ -49,6 +55,9 @@ class Programs:
     ladders: Ints
     rungs: NDArray[Any]
     flips: Ints
+    scales: Ints
+    notches: NDArray[Any]
+    notched: Ints
     joins: Ints
     rows: Ints
     levels: NDArray[Any]
@@ -84,27 +93,53 @@ class Writer:
         """All that was added; the cores are numbers of this type."""
         reaches, levels = list(self._reaches), np.frombuffer(bytearray().join(self._levels), dtype=dtype)
         masks = np.frombuffer(bytearray().join(self._masks), dtype=np.int64).reshape(len(self._masks), -1)
-        ladders = _ladders(reaches, levels)
+        scales, ladders = self._alone(_ladders(reaches, levels))
         order = [reach for ladder in ladders for reach in ladder]
         in_ladders = len(order)
         order += sorted(
-            set(range(len(reaches))).difference(order), key=lambda i: reaches[i][0]
+            set(range(len(reaches))).difference(order, *scales), key=lambda i: reaches[i][0]
         )  # one core after the other, while it is near
         places = {2 * reach: at for at, reach in enumerate(order)} | {2 * i + 1: len(order) + i for i in range(len(self._joins))}
-        rungs = [levels[[reaches[reach][1] for reach in ladder]] for ladder in ladders]
-        ends = np.cumsum([0, *map(len, ladders)])
         joins = [(how, places[one], places[other] if how in (EVERY, ANY) else other) for how, one, other in self._joins]
+        below = masks[[reach[3] for reach in reaches], 0] & 1
+        notched = [self._notched(scale, below) for scale in scales]
+
+        def numbers(several: Sequence[Sequence[int]]) -> NDArray[Any]:
+            return levels[[reaches[reach][1] for own in several for reach in own]]
+
         return Programs(
             reaches=_table([reaches[reach] for reach in order], 4),
-            ladders=_table([(reaches[own[0]][0], end, len(own)) for own, end in zip(ladders, ends, strict=False)], 3),
-            flips=-(masks[[reaches[reach][3] for reach in order[:in_ladders]], 0] & 1),
+            ladders=_table([(reaches[own[0]][0], end, len(own)) for own, end in zip(ladders, _ends(ladders), strict=False)], 3),
+            rungs=numbers(ladders),
+            flips=-below[order[:in_ladders]],
+            scales=_table(
+                [
+                    (reaches[own[0]][0], at, len(own), first, first + len(rows))
+                    for own, at, rows, first in zip(scales, _ends(scales), notched, _ends(notched), strict=False)
+                ],
+                5,
+            ),
+            notches=numbers(scales),
+            notched=_table([row for rows in notched for row in rows], 4),
             joins=_table(joins, 3),
-            rows=_table([(places[name], mask, place) for name, mask, place in self._rows], 3),
-            rungs=np.concatenate([np.empty(0, dtype), *rungs]),
+            rows=_table([(places[name], mask, place) for name, mask, place in self._rows if name in places], 3),
             levels=levels,
             masks=masks,
             steps=self._shape[1],
         )
+
+    def _alone(self, ladders: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
+        """Those of which no join is a part, where samples are rows, and the others."""
+        parts = {name for how, one, other in self._joins for name in ((one, other) if how in (EVERY, ANY) else (one,))}
+        alone = [self._shape[1] == 1 and not any(2 * reach in parts for reach in own) for own in ladders]
+        both = list(zip(ladders, alone, strict=True))
+        return [own for own, is_alone in both if is_alone], [own for own, is_alone in both if not is_alone]
+
+    def _notched(self, scale: Sequence[int], below: Ints) -> list[tuple[int, int, int, int]]:
+        """The rows that count on the thresholds of a scale, from the highest of these to the lowest."""
+        at = {2 * reach: place for place, reach in enumerate(scale)}
+        found = [(at[name], -int(below[name // 2]), mask, place) for name, mask, place in self._rows if name in at]
+        return sorted(found, key=lambda row: -row[0])
 
     def _named(self, clients: Clients) -> list[int]:
         """The names of the sets of some rows."""
@@ -150,6 +185,11 @@ def _ladders(reaches: Sequence[tuple[int, int, int, int]], levels: NDArray[Any])
         if size == 1:
             found.setdefault(core, []).append(i)
     return [sorted(own, key=lambda i: float(levels[reaches[i][1]])) for own in found.values() if len(own) >= RUNGS]
+
+
+def _ends(several: Sequence[Sequence[Any]]) -> list[int]:
+    """Where each of them begins, one behind the other, and where the last ends."""
+    return [0, *accumulate(map(len, several))]
 
 
 def _table(rows: list[Any], columns: int) -> Ints:

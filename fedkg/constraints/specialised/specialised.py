@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedkg.constraints.binding.answers import shaped
 from fedkg.constraints.binding.batch import Batch
-from fedkg.constraints.binding.numbers import computing_dtype, in_units, output_numbers
+from fedkg.constraints.binding.numbers import computing_dtype, in_units, output_numbers, same_units
 from fedkg.constraints.binding.views import model_inputs
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.specialised.banks import SpecialBanks
@@ -52,6 +52,7 @@ class Specialised:
     def __init__(self, module: ConstraintModule, batch: Batch) -> None:
         self._module, self._batch = module, batch
         self._banks: dict[torch.dtype, SpecialBanks] = {}
+        self._same_units = same_units(module.plan)
         self._base = self._special(computing_dtype(batch.x)).of
 
     @property
@@ -94,8 +95,10 @@ class Specialised:
         plan, shape = self._module.plan, self._batch.shape
         if y.ndim < 2:
             raise LayoutError("answers of many models have one more dimension than those of one", received=f"shape {list(y.shape)}")
-        first = shaped(plan, y[0] if y.shape[0] else y.new_zeros(y.shape[1:]), shape, len(plan.runs))
-        answers = y.reshape(y.shape[0], *first.shape)
+        first = y[0] if y.shape[0] else y.new_zeros(y.shape[1:])
+        if first.shape != (len(plan.runs), *shape, len(plan.y)) or len(shape) > 1:
+            first = shaped(plan, first, shape, len(plan.runs))
+        answers = y if y.shape[1:] == first.shape else y.reshape(y.shape[0], *first.shape)
         self._module.check_answers(first)
         special = self._special(computing_dtype(self._batch.x, answers))
         step = max(1, ANSWERS // max(1, self._batch.x.shape[0]))
@@ -110,7 +113,9 @@ class Specialised:
         # A sum of numbers is one, but for too great ones; with anything else among them it is none.
         doubtful = unanswered == "violated" and not math.isfinite(answers.sum().item())
         broken = ~torch.isfinite(answers).all(dim=3).all(dim=1) if doubtful else None
-        return special.counts(in_units(self._module.plan, self._module.wires, answers, special.of.inputs.dtype), broken)
+        dtype = special.of.inputs.dtype
+        values = answers.to(dtype) if self._same_units else in_units(self._module.plan, self._module.wires, answers, dtype)
+        return special.counts(values, broken)
 
     def _special(self, dtype: torch.dtype) -> SpecialBanks:
         if dtype not in self._banks:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedkg.constraints.fused.room import room
-from fedkg.constraints.specialised.bits import ones, reaching, reaching_number
+from fedkg.constraints.specialised.bits import ones, reaching, reaching_number, shared
 from fedkg.constraints.specialised.programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
 from fedkg.kernels import inner, kernel
 from fedkg.parts import in_parts
@@ -56,6 +56,9 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
         programs.ladders,
         programs.flips,
         programs.rungs,
+        programs.scales,
+        programs.notches,
+        programs.notched,
         programs.reaches,
         programs.levels,
         programs.joins,
@@ -63,7 +66,8 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
         programs.masks,
     )
     words, steps = samples // WORD, programs.steps
-    most = max(1, NEAR // (8 * (programs.places)))
+    most = max(1, NEAR // (8 * max(1, programs.places)))
+    compared = samples * (programs.places + len(programs.notched))
     length = min(words, max(1, most // steps) * steps)
     block = max(1, min(MOST, clients, most // length))
 
@@ -77,10 +81,10 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
         of_some(parts[-1], (0, clients), (first * steps, last * steps))
 
     if clients >= torch.get_num_threads():
-        in_parts(clients, LEAST // (samples * programs.places), lambda first, last: of_some(counts, (first, last), (0, words)))
+        in_parts(clients, LEAST // compared, lambda first, last: of_some(counts, (first, last), (0, words)))
     else:
         parts: list[Ints] = []
-        in_parts(words // steps, LEAST // (WORD * steps * programs.places * max(1, clients)), of_words)
+        in_parts(words // steps, words // steps * LEAST // (compared * max(1, clients)), of_words)
         np.sum(parts, axis=0, out=counts)
 
 
@@ -180,6 +184,41 @@ def _sort_in(
 
 
 @inner
+def _tally(
+    values: Numbers, start: int, notches: Numbers, scale: Ints, notched: Ints, masks: Ints, low: int, length: int,
+    ranks: Ints, heads: NDArray[np.int32], following: NDArray[np.int32], above: Ints, counts: Ints,
+) -> None:  # fmt: skip
+    """Add what the rows on a scale count of one client.
+
+    Each sample hangs at the highest notch that it reaches, behind those that hang there already. From the highest notch down the word of
+    those that reach it grows; nothing is written down but the counts.
+    """
+    first, many = scale[1], scale[2]
+    _climb(values, start, notches, first, many, ranks, WORD * length)
+    for notch in range(many):
+        heads[notch] = -1
+    for i in range(WORD * length):
+        if ranks[i] > first:
+            following[i] = heads[ranks[i] - first - 1]
+            heads[ranks[i] - first - 1] = i
+    for j in range(length):
+        above[j] = 0
+    notch = many
+    for one in range(scale[3], scale[4]):
+        flip, mask = notched[one, 1], notched[one, 2]
+        while notch > notched[one, 0]:
+            notch -= 1
+            i = heads[notch]
+            while i >= 0:
+                above[i // WORD] |= np.int64(1) << (i % WORD)
+                i = following[i]
+        found, at = np.int64(0), mask * masks.shape[1] + low
+        for j in range(length):
+            found += shared(above, j, flip, masks, at + j)
+        counts[notched[one, 3]] += found
+
+
+@inner
 def _join(joins: Ints, masks: Ints, low: int, size: int, length: int, store: Ints, first: int) -> None:
     """Sets of clients with others, or with a mask that is one for all; the results from place `first` on."""
     for one in range(joins.shape[0]):
@@ -215,13 +254,14 @@ def _put(rows: Ints, masks: Ints, low: int, size: int, length: int, steps: int, 
 
 @kernel
 def _count(
-    values: Numbers, ladders: Ints, flips: Ints, rungs: Numbers, reaches: Ints, levels: Numbers, joins: Ints, rows: Ints, masks: Ints,
-    steps: int, block: int, most: int, store: Ints, constant: Ints, counts: Ints,
+    values: Numbers, ladders: Ints, flips: Ints, rungs: Numbers, scales: Ints, notches: Numbers, notched: Ints, reaches: Ints,
+    levels: Numbers, joins: Ints, rows: Ints, masks: Ints, steps: int, block: int, most: int, store: Ints, constant: Ints, counts: Ints,
     first_client: int, last_client: int, first_word: int, last_word: int,
 ) -> None:  # fmt: skip
     """Add the counts of some clients on some words; `store` has room for those of all sets, of a block of clients on `most` words."""
     free, stride = reaches.shape[0], WORD * masks.shape[1]
     ranks, above = np.empty(WORD * most, np.int64), np.empty(block * most, np.int64)
+    heads, following = np.empty(notches.shape[0], np.int32), np.empty(WORD * most, np.int32)
     core = counts.shape[0] * stride
     for begin in range(first_client, last_client, block):
         size = min(block, last_client - begin)
@@ -233,6 +273,10 @@ def _count(
             for i in range(ladders.shape[0]):
                 own = start + ladders[i, 0] * core
                 _sort_in(values, own, stride, rungs, flips, ladders[i, 1], ladders[i, 2], size, length, store, ranks, above)
+            for i in range(scales.shape[0]):
+                for k in range(size):
+                    own = start + k * stride + scales[i, 0] * core
+                    _tally(values, own, notches, scales[i], notched, masks, low, length, ranks, heads, following, above, counts[begin + k])
             _compare(values, start, stride, core, reaches, flips.shape[0], levels, masks, low, size, length, store)
             _join(joins, masks, low, size, length, store, free)
             _put(rows, masks, low, size, length, steps, store, counts, begin)

@@ -95,20 +95,39 @@ def _fits(loss: Loss, y: Tensor, x: Tensor, outputs: int) -> bool:
             return False
 
 
-def side_by_side(params: Params) -> tuple[Tensor, Params]:
-    """A copy of parameters, each [C, ...], as one tensor [C, P], and as views of it."""
-    same = all(value.stride(0) == 0 for value in params.values())  # all clients begin at one model
-    flat = torch.cat([(value[:1] if same else value).flatten(1) for value in params.values()], 1)
-    flat = flat.expand(len(next(iter(params.values()))), -1).contiguous() if same else flat
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stack:
+    """Parameters of all clients side by side.
+
+    Attributes:
+        flat: [C, P]. views: its parts by name, each [C, ...]. origin: [1, P], where all begin at one model and descend plainly: `flat` is
+            then filled, and becomes the change since the start, client by client around the loop.
+    """
+
+    flat: Tensor
+    views: Params
+    origin: Tensor | None
+
+
+def side_by_side(known: Known, params: Params) -> Stack:
+    """Parameters that local steps begin with, each [C, ...], as a stack of their own."""
+    clients = len(next(iter(params.values())))
+    one = all(value.stride(0) == 0 for value in params.values())
+    flat = torch.cat([(value[:1] if one else value).flatten(1) for value in params.values()], 1)
+    origin = flat if one and isinstance(known.local, SGD) else None
+    if one:
+        flat = flat.expand(clients, -1).contiguous() if origin is None else flat.new_empty(clients, flat.shape[1])
     views, first = {}, 0
     for name, value in params.items():
-        views[name] = flat[:, first : first + value[0].numel()].view(value.shape)
-        first += value[0].numel()
-    return flat, views
+        last = first + value.numel() // clients
+        views[name] = flat[:, first:last].view(value.shape)
+        first = last
+    return Stack(flat=flat, views=views, origin=origin)
 
 
-def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: Params, batches: Batches, noise_keys: Tensor) -> Tensor:
-    """The sum over the steps of each client's objective, [C], NaN where gradients are clipped; `flat` [C, P] becomes where steps lead."""
+def descended(known: Known, work: Work, setting: Setting, stack: Stack, carry: Params, batches: Batches, noise_keys: Tensor) -> Tensor:
+    """The sum over the steps of each client's objective, [C], NaN where gradients are clipped; the stack becomes where steps lead."""
+    flat = stack.flat
     told, loss, pool, local, clipped = told_of(known.model), known.loss, work.pool, known.local, known.clipped
     pulls = _pulls(known, setting, flat, carry)
     index = batches.index.transpose(0, 1).contiguous()
@@ -155,11 +174,15 @@ def descended(known: Known, work: Work, setting: Setting, flat: Tensor, carry: P
     addresses = [value.data_ptr() for value in given]
     size = room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
     size += 0 if clipped is None else flat.shape[1]
-    library = loops(flat.dtype)
+    library, origin, own = loops(flat.dtype), None if stack.origin is None else stack.origin.numpy(), flat.numpy()
 
     def part(first: int, last: int) -> None:
         room = flat.new_empty(size)
+        if origin is not None:
+            own[first:last] = origin
         library.descend(first, last, *addresses, room.data_ptr())
+        if origin is not None:
+            own[first:last] -= origin  # while it is near
 
     in_parts(len(flat), max(1, LEAST // max(1, steps * batch * (flat.shape[1] + told.kept))), part)
     return totals if clipped is None else totals.fill_(torch.nan)

@@ -19,7 +19,7 @@ from fedkg.federated.client.batches import Batches, by_chance, plan
 from fedkg.federated.client.known import descended, known, side_by_side
 from fedkg.federated.client.pace import batch_for, rate_for, steps_for
 from fedkg.federated.executors.interface import Updates, Work
-from fedkg.federated.joints import Setting, Step
+from fedkg.federated.joints import Outcome, Setting, Step
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
 from fedkg.models.footprint import footprint
@@ -100,7 +100,8 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
         start=start,
     )
     parts = known(work)
-    flat, variables = (None, _copies(start.variables)) if parts is None else side_by_side(start.variables)
+    stack = None if parts is None else side_by_side(parts, start.variables)
+    variables = _copies(start.variables) if stack is None else stack.views
     carry = algorithm.local.begin(setting, variables)
     keys = client_keys(settings.seed, number, ORDER, clients)
     passes, padding = settings.local_steps is None, pool.x.shape[0] - 1
@@ -110,11 +111,13 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     else:
         batches = plan(keys, sizes, pool.offsets[clients], steps, batch, passes=passes, padding=padding)
     noise_keys = client_keys(settings.seed, number, DROPOUT, clients)
-    if parts is not None and flat is not None:
-        total = descended(parts, work, setting, flat, carry, batches, noise_keys)
+    if parts is not None and stack is not None:
+        total = descended(parts, work, setting, stack, carry, batches, noise_keys)
     else:
         total = _stepped(work, setting, variables, carry, batches, noise_keys)
-    outcome = algorithm.start.part(setting, algorithm.local.finish(setting, variables, carry))
+    changed = stack is not None and stack.origin is not None
+    finished = Outcome(update=variables) if changed else algorithm.local.finish(setting, variables, carry)
+    outcome = algorithm.start.part(setting, finished)
     return Updates(
         clients=clients,
         groups=start.groups,

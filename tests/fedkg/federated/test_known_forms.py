@@ -44,6 +44,14 @@ SEEING = ConvNet(
     dropout=(0.2, 0.4),
 )
 
+DEEP = ConvNet(  # windows have longer rows than a loop sums at once
+    image=(3, 9, 8),
+    convolutions=(Convolution(channels=33, kernel=3), Convolution(channels=6, kernel=3, pool=2)),
+    hidden=(),
+    outputs=3,
+    dropout=(0.0, 0.0),
+)
+
 
 def problem(model: Model, sample: tuple[int, ...], loss: Loss | None = None, dtype: torch.dtype = torch.float64) -> Problem:
     """Clients of several sizes, one of them smaller than a minibatch, whose classes or numbers hang on the sample."""
@@ -86,6 +94,8 @@ def ends(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> 
         (replace(SEEING, activation="tanh", pooling="mean"), (2, 9, 11)),
         (replace(SEEING, dropout=(0.0, 0.0), hidden=()), (2, 9, 11)),
         (lenet5((1, 28, 28), 3), (1, 28, 28)),
+        (DEEP, (3, 9, 8)),
+        (replace(DEEP, activation="tanh"), (3, 9, 8)),
     ],
 )
 def test_the_loop_does_what_the_reference_does(model: Model, sample: tuple[int, ...], dtype: torch.dtype, tolerance: float) -> None:
