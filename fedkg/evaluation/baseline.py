@@ -86,7 +86,11 @@ def read_baseline(path: str | Path) -> dict[str, float | None]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise UsageError(f"cannot read baseline {path}", received=error.strerror or str(error)) from error
+        raise UsageError(
+            f"cannot read baseline {path}",
+            received=error.strerror or str(error),
+            help="write one first: fedkg eval RULES TABLE --json > FILE",
+        ) from error
     except ValueError as error:
         raise UsageError(f"baseline {path} is not JSON", received=str(error), help="write it with `fedkg eval ... --json`") from error
     return baseline_rates(document, str(path))

@@ -20,7 +20,6 @@ from fedkg.evaluation.ends import Ends
 from fedkg.evaluation.entities import EntityCounts, EntityTally
 from fedkg.evaluation.faults import row_at_fault
 from fedkg.evaluation.gaps import Gaps
-from fedkg.evaluation.guards import with_margins
 from fedkg.evaluation.keys import Meant, all_keys, keys_by_rule, keys_notes, strangers_notes
 from fedkg.evaluation.knowledge import knowledge_columns, label_notes, over_time, table_agreement
 from fedkg.evaluation.readings import Readings, rules_text, table_values
@@ -79,7 +78,7 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
         for rows, at in _parts(bank.take(evaluable), readings, timing):
             read, when = readings.part(at), timing.take(at)
             values = evaluate_bank(rows, read, when)
-            tally = tally.with_bank(rows, with_margins(rows, values, read, when, contract.columns), at)
+            tally = tally.with_bank(rows, values, at)
             entities.add(rows, values)
             cases.add(rows, values, at)
             ends.add(rows, read, when, values)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.interpreter import evaluate_bank
-from fedkg.evaluation.guards import asks_number
 from fedkg.pack import (
     And,
     AtLeast,
@@ -70,25 +69,18 @@ def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
 def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
     """Whether the constraint's robustness, where it is finite, is a number that says something.
 
-    Not that of an ``if ... then`` whose `if` compares numbers, nor one that mixes units, nor how far true is from false.
+    Not that of an ``if ... then`` whose `if` compares numbers, nor one that mixes units.
     """
     columns, skeleton = pack.manifest.contract.columns, bank.skeleton
-
-    def numeric(part: Formula) -> list[Formula]:
-        return [atom for atom in atoms(part) if asks_number(atom, bank.slots[row], columns)]
-
     asked = subformulas(skeleton) if is_temporal(skeleton) else (skeleton,)
-    if any(isinstance(part, Implies) and numeric(part.antecedent) for part in asked):
-        return False
-    demand = skeleton.consequent if isinstance(skeleton, Implies) else skeleton
-    if len(numeric(demand)) < len(_compared(demand)):
+    if any(isinstance(part, Implies) and _compared(part.antecedent) for part in asked):
         return False
     units = {columns[int(bank.slots[row, i])].unit for atom in _compared(skeleton) for i in used_slots(atom)}
     return bool(pack.manifest.units[int(bank.unit[row])]) or len(units) < 2 or len(_compared(skeleton)) < 2
 
 
 def _compared(formula: Formula) -> list[Formula]:
-    """The atomic formulas that have a margin, be it that of truth values."""
+    """The atomic formulas that have a margin."""
     return [atom for atom in atoms(formula) if not isinstance(atom, CategoryIs | Known)]
 
 
@@ -173,7 +165,7 @@ class _Bound:
 
     def _demand(self, formula: Formula) -> str:
         if isinstance(formula, Compare):
-            return self._rise(formula) or self.names.truth(formula) or self._bound(formula, formula.left, formula.right)
+            return self._rise(formula) or self._bound(formula, formula.left, formula.right)
         return formula_text(formula, self.names)
 
     def _bound(self, atom: Compare, left: Term, right: Term) -> str:
@@ -203,9 +195,7 @@ class _Bound:
                 left, right = self._number(formula.left), self._number(formula.right)
                 if not (left <= right if formula.op == "le" else left < right if formula.op == "lt" else True):
                     return
-                if said := self.names.truth(formula):
-                    yield said
-                elif isinstance(formula.left, Param):
+                if isinstance(formula.left, Param):
                     yield f"{self._text(formula.right)} is {number(right)}, {'at least' if formula.op == 'le' else 'above'} {number(left)}"
                 else:
                     yield f"{self._text(formula.left)} is {number(left)}, {'at most' if formula.op == 'le' else 'below'} {number(right)}"

@@ -7,6 +7,9 @@ from typing import Literal
 from fedkg.pack.node import Node
 from fedkg.pack.terms import Role
 
+TRUTHS = ("false", "true")
+"""The vocabulary of a ``boolean`` column: the code of each is the number that stands for it."""
+
 
 class Column(Node):
     """One column of the value matrix that formulas are evaluated on.
@@ -14,12 +17,13 @@ class Column(Node):
     Attributes:
         name: unique in the pack: the signal's name, with its entity in brackets where it has one: ``temperature[zone_7]``.
         source: the header of the table column it is read from (case and spaces as in the file).
-        type: ``real`` and ``boolean`` (0/1) hold numbers; ``category`` holds the code of a text in `vocabulary`;
-            ``score`` holds the score of class `category` of output `label` (in a table: 1 for the class in the cell, 0 for the others).
+        type: ``real`` holds numbers; ``category`` holds the code of a text in `vocabulary`; ``boolean`` holds 0 and 1, which are codes of
+            `TRUTHS` and may be read as numbers too; ``score`` holds the score of class `category` of output `label` (in a table: 1 for the
+            class in the cell, 0 for the others).
         role: an ``input`` is observed data, an ``output`` what the model predicts.
         unit: of the values in the table, as written by the author; empty when it has none.
         span: smallest and largest value to expect, in `unit`.
-        vocabulary: the texts of a ``category`` column; the code is the position.
+        vocabulary: the texts of a ``category`` column, `TRUTHS` of a ``boolean`` one; the code is the position.
     """
 
     name: str

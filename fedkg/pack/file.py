@@ -92,7 +92,11 @@ def load(path: str | Path) -> Pack:
     try:
         body = path.read_bytes()
     except OSError as error:
-        raise PackError(f"cannot read pack {path}", received=error.strerror or str(error)) from error
+        raise PackError(
+            f"cannot read pack {path}",
+            received=error.strerror or str(error),
+            help="packs are written by `fedkg compile RULES -o NAME.fkgpack`",
+        ) from error
     return read_pack(body, name=str(path))
 
 

@@ -66,7 +66,7 @@ class ClassIn(Node):
 
 
 class CategoryIs(Node):
-    """A categorical input column has the category whose code is the row's parameter `param`."""
+    """A categorical input column, or one of truth values, has the category whose code is the row's parameter `param`."""
 
     kind: Literal["category_is"] = "category_is"
     slot: int

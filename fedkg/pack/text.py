@@ -7,14 +7,14 @@ for authors, with units and members by name, are the compiler's: `fedkg_compiler
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.contract import DataContract
+from fedkg.pack.contract import TRUTHS, DataContract
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 from fedkg.pack.pack import Pack
 from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
@@ -34,14 +34,13 @@ class Names:
     """What stands in the open places of a skeleton; without one, placeholders do.
 
     Attributes:
-        truths: which slots are true or false. members: the same for each member table. counts: how many members the row has in each.
+        members: the same for each member table. counts: how many members the row has in each.
         step: seconds between two steps.
     """
 
     slots: Sequence[str] = ()
     params: Sequence[str] = ()
     categories: Sequence[Sequence[str]] = ()
-    truths: Sequence[bool] = ()
     members: Sequence[Names] = ()
     counts: Sequence[int] = ()
     step: float | None = None
@@ -55,17 +54,12 @@ class Names:
         return self.params[index] if index < len(self.params) else f"p{index}"
 
     def category(self, slot: int, param: int) -> str:
-        """The text of a category, quoted, where the slot's vocabulary knows the code."""
+        """The text of a category, quoted, where the slot's vocabulary knows the code; of a truth value as it is."""
         words = self.categories[slot] if slot < len(self.categories) else ()
         code = self.param(param)
-        return f'"{words[int(float(code))]}"' if code.isdigit() and int(code) < len(words) else code
-
-    def truth(self, atom: Compare) -> str:
-        """``valve is true`` for a comparison that asks this of a slot that is true or false; "" for any other."""
-        asked = asked_truth(atom, lambda param: float(self.param(param)))
-        if asked is None or not (asked[0] < len(self.truths) and self.truths[asked[0]]):
-            return ""
-        return f"{self.slot(asked[0])} is {'true' if asked[1] else 'false'}"
+        if not code.isdigit() or int(code) >= len(words):
+            return code
+        return words[int(code)] if words == TRUTHS else f'"{words[int(code)]}"'
 
     def inside(self, table: int) -> Names:
         """The names within a member table."""
@@ -94,26 +88,6 @@ def duration_text(seconds: float) -> str:
     """A time in the largest unit in which it is a whole number: ``2 h``, ``90 min``, ``0.5 s``."""
     unit, size = next(((unit, size) for unit, size in TIMES if seconds % size == 0 and (unit != "d" or seconds >= SHORT)), ("s", 1))
     return f"{number_text(seconds / size)} {unit}"
-
-
-def asked_truth(atom: Compare, number: Callable[[int], float]) -> tuple[int, bool] | None:
-    """Of a comparison of a slot with a parameter: the slot, and which of true (1) and false (0) alone satisfies it; None for any other.
-
-    `number` gives the value of a parameter; ValueError where it has none counts as any other.
-    """
-    match atom:
-        case Compare(left=Slot(index=slot), right=Param(index=param), tolerance=None):
-            way = 1.0
-        case Compare(left=Param(index=param), right=Slot(index=slot), tolerance=None):
-            way = -1.0
-        case _:
-            return None
-    try:
-        margins = [way * (number(param) - value) for value in (0.0, 1.0)]
-    except ValueError:
-        return None
-    kept = [{"le": margin >= 0, "lt": margin > 0, "eq": margin == 0, "ne": margin != 0}[atom.op] for margin in margins]
-    return (slot, kept[1]) if kept[0] != kept[1] else None
 
 
 def formula_text(formula: Formula, names: Names | None = None) -> str:
@@ -147,7 +121,6 @@ def row_names(contract: DataContract, bank: Bank, row: int) -> Names:
         slots=[_read(contract, int(column), int(view)) for column, view in zip(slots, views, strict=True)],
         params=[number_text(float(value)) for value in bank.params[row]],
         categories=[contract.columns[int(column)].vocabulary for column in slots],
-        truths=[contract.columns[int(column)].type == "boolean" for column in slots],
         members=[_member_names(contract, table) for table in members],
         counts=[table.count for table in members],
         step=contract.step,
@@ -168,7 +141,6 @@ def _member_names(contract: DataContract, table: MemberTable) -> Names:
             for i, span in enumerate(spans)
         ],
         categories=[contract.columns[int(columns[0])].vocabulary if columns.size else () for columns in table.slots.T],
-        truths=[all(contract.columns[int(column)].type == "boolean" for column in columns) for columns in table.slots.T],
         step=contract.step,
     )
 
@@ -252,8 +224,6 @@ def _formula(formula: Formula, names: Names, *, outer: bool = False) -> str:
 
 
 def _compare(formula: Compare, names: Names) -> str:
-    if said := names.truth(formula):
-        return said
     text = f"{_term(formula.left, names, OPEN)} {SYMBOLS[formula.op]} {_term(formula.right, names, OPEN)}"
     return text if formula.tolerance is None else f"{text} +/- {_term(formula.tolerance, names, SUM)}"
 

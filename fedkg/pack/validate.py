@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedkg.errors import PackError
 from fedkg.pack.bank import Bank
-from fedkg.pack.contract import Column
+from fedkg.pack.contract import TRUTHS, Column
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Or, Temporal, Until
 from fedkg.pack.manifest import Manifest
 from fedkg.pack.terms import Call, Coalesce, Power, Product, Reduce, Role, Slot, Sum
@@ -184,11 +184,15 @@ def _slot_kinds(skeleton: Formula) -> Iterator[tuple[int, int, Callable[[Column]
                 for slot in (*part.inside, *part.outside):
                     yield table, slot, lambda column: column.type == "score" and column.role == "output", "class score"
             case CategoryIs():
-                yield table, part.slot, lambda column: column.type == "category", "category"
+                yield table, part.slot, _has_codes, "category"
             case Slot():
                 yield table, part.index, _has_role(part.role), part.role
             case _:
                 pass
+
+
+def _has_codes(column: Column) -> bool:
+    return column.type == "category" or (column.type == "boolean" and column.vocabulary == TRUTHS)
 
 
 def _has_role(role: Role) -> Callable[[Column], bool]:

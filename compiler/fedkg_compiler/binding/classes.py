@@ -16,7 +16,7 @@ from fedkg.tables import truth
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.book import BookColumn
-from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.compare import is_truth
 from fedkg_compiler.binding.lookup import variables_of
 from fedkg_compiler.binding.names import DeclaredLabel
 from fedkg_compiler.binding.reading import Reading
@@ -116,7 +116,7 @@ def _holds_categories(reading: Reading, subject: Expression, scope: Scope) -> bo
 def _category_atom(
     key: tuple[str, str], reading: Reading, texts: tuple[str, ...], subject: Expression, at: Span, scope: Scope
 ) -> Formula | None:
-    """The atom for one text in each row; of a column of truth values, the comparison that says the same."""
+    """The atom for one text in each row; of a column of truth values, for the one of its two texts that is meant."""
     entries = [scope.book.columns[place.column] for place in reading.places]
     if any(entry.type == "boolean" for entry in entries):
         return _truth(key, reading, texts, at, scope)
@@ -135,21 +135,15 @@ def _category_atom(
 
 
 def _truth(key: tuple[str, str], reading: Reading, texts: tuple[str, ...], at: Span, scope: Scope) -> Formula | None:
-    """``running is true`` as ``running >= 0.5``, ``running is off`` as ``running <= 0.5``."""
+    """``running is on`` as ``running is true``: the code of each of the two is the number that stands in the column."""
     words = {text: truth(text) for text in texts}
     wrong = next((text for text, value in words.items() if value is None), None)
-    if wrong is not None or len(set(words.values())) > 1:
-        message = (
-            f"`{reading.name}` is true or false, and `{wrong}` is neither"
-            if wrong is not None
-            else "some rows ask for true, others for false"
-        )
+    if wrong is not None:
+        message = f"`{reading.name}` is true or false, and `{wrong}` is neither"
         scope.problems.error("FKG281", at, message, f"write {reading.name} is true, or {reading.name} is false")
         return None
     slot = scope.rows.slot((*key, scope.view.key), reading.columns, scope.view.ids, reading.role)
-    half = scope.rows.param(np.array(0.5))
-    scope.compared.append("")
-    return compare(">=" if any(words.values()) else "<=", slot, half, None, scope.rows)
+    return is_truth(slot, np.array([words[text] for text in texts], dtype=np.bool_), scope.rows)
 
 
 def category(source: str, name: str, scope: Scope) -> int:

@@ -1,12 +1,19 @@
-"""One comparison of two terms."""
+"""One comparison of two terms; or what it asks of a truth value, which is no matter of degree.
+
+Letter: R rows.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedkg.pack import Compare, Term
+from fedkg.pack import CategoryIs, Compare, Slot, Term
+from fedkg.pack.contract import TRUTHS
+from fedkg_compiler.binding.book import Book
 from fedkg_compiler.lowering.rows import Rows
 
 Operator = Literal["le", "lt", "eq", "ne"]
@@ -19,6 +26,17 @@ _OPERATORS: dict[str, tuple[Operator, bool]] = {
     "!=": ("ne", False),
 }
 """The pack's comparison, and whether the sides change places."""
+HOLDS: dict[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
+    "<=": np.less_equal,
+    "<": np.less,
+    ">=": np.greater_equal,
+    ">": np.greater,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+"""Of numbers that are known. `Any`: numbers, or arrays of them."""
+MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
+"""The operator when the sides change places."""
 
 
 def compare(operator: str, left: Term, right: Term, tolerance: Term | None, rows: Rows) -> Compare:
@@ -27,3 +45,26 @@ def compare(operator: str, left: Term, right: Term, tolerance: Term | None, rows
     if swapped:
         left, right = right, left
     return Compare(op=op, left=left, right=right, tolerance=tolerance, scale=rows.param(np.array(1.0)).index)
+
+
+def truth_compared(operator: str, term: Term, limits: NDArray[np.float64], rows: Rows, book: Book) -> CategoryIs | None:
+    """``term operator limit`` as a question of yes or no, where the term is a column of truth values; None where it asks for a number.
+
+    ``valve >= 0.5`` asks whether it is true. As a comparison it would have a margin of half a unit, which cuts off that of what it guards.
+    """
+    if not isinstance(term, Slot) or any(book.columns[column].type != "boolean" for column in rows.slots[term.index].columns.tolist()):
+        return None
+    wanted = truth_wanted(operator, limits)
+    return None if wanted is None else is_truth(term, wanted, rows)
+
+
+def truth_wanted(operator: str, limits: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    """Which of true (1) and false (0) alone keeps ``truth operator limit``, bool [R]; None where for some row both do, or neither."""
+    of_false, of_true = (HOLDS[operator](value, limits) for value in (0.0, 1.0))
+    return of_true if of_true.size and bool((of_true != of_false).all()) else None
+
+
+def is_truth(slot: Slot, wanted: NDArray[np.bool_], rows: Rows) -> CategoryIs:
+    """Whether the column of truth values in a slot is what each row wants, bool [R]."""
+    texts = tuple(TRUTHS[int(one)] for one in wanted)
+    return CategoryIs(slot=slot.index, param=rows.codes(rows.slots[slot.index].columns, texts))

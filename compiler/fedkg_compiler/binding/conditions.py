@@ -13,7 +13,7 @@ from fedkg.units.unit import PRESSURE, Unit, same_dimension
 from fedkg_compiler.binding.aggregates import over_members
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
 from fedkg_compiler.binding.classes import is_class, membership
-from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.compare import MIRRORED, compare, truth_compared
 from fedkg_compiler.binding.expressions import bind
 from fedkg_compiler.binding.monotone import monotone
 from fedkg_compiler.binding.past_class import past_class
@@ -101,10 +101,12 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     if unit is None:
         scope.book.compare_bare([columns for value in known if isinstance(value, Moving) for columns in value.bare], node.span)
     _ask_about_gauges(known, unit, scope)
-    scope.compared.append(unit.step().text if unit else "")
     sides = [in_unit(value, unit, scope) for value in known]
     if tolerance is None:
         _never(node, sides, scope)
+    if len(sides) == 2 and slack is None and (asked := _truth(sides[0], node.operators[0].text, sides[1], scope)) is not None:
+        return asked
+    scope.compared.append(unit.step().text if unit else "")
     terms = [term_of(side, scope) for side in sides]
     formulas = []
     for i, operator in enumerate(node.operators):
@@ -113,6 +115,15 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
             return None
         formulas.append(compare(operator.text, left, right, slack, scope.rows))
     return formulas[0] if len(formulas) == 1 else And(args=tuple(formulas))
+
+
+def _truth(left: Value, operator: str, right: Value, scope: Scope) -> Formula | None:
+    """What a comparison of a column of truth values with a number asks of it; None of any other comparison."""
+    if isinstance(left, Fixed):
+        left, operator, right = right, MIRRORED[operator], left
+    if not isinstance(left, Moving) or not isinstance(right, Fixed):
+        return None
+    return truth_compared(operator, left.term, right.values, scope.rows, scope.book)
 
 
 def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:

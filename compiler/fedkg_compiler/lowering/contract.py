@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedkg.pack import Column, DataContract, View
+from fedkg.pack.contract import TRUTHS
 from fedkg_compiler.binding.book import Book, BookColumn
 from fedkg_compiler.binding.names import Timing
 
@@ -72,7 +73,7 @@ def _column(book: Book, i: int, name: str) -> Column:
         role=column.role,
         unit=column.unit.text if column.unit else "",
         span=column.span,
-        vocabulary=tuple(sorted(book.vocabulary.get(i, ()))),
+        vocabulary=TRUTHS if column.type == "boolean" else tuple(sorted(book.vocabulary.get(i, ()))),
         label=column.label,
         category=column.category,
     )

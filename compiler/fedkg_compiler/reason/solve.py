@@ -79,10 +79,14 @@ class Solver:
     def replayable(self) -> bool:
         """Whether the assignment behind a "yes" is a trace that the interpreter agrees on.
 
-        Nothing was weakened, no `always` at the top of a rule was left out, and no step lies just anywhere.
+        Nothing was weakened, no `always` at the top of a rule was left out, no step lies just anywhere, and no value is irrational: the
+        number beside it that can be written down need not do the same.
         """
         whole = self.whole or all(self._now(row) is self.table.skeleton(row) for row in self.rows)
-        return whole and not self.weakened and all(anchor == 0 for _, (anchor, _) in self.translator.copies)
+        if not whole or self.weakened or any(anchor != 0 for _, (anchor, _) in self.translator.copies):
+            return False
+        model = self.solver.model()
+        return not any(z3.is_algebraic_value(model.eval(variable, model_completion=True)) for variable in self.translator.copies.values())
 
     def ask(self, rows: Sequence[int], *more: Z3) -> Answer:
         """Whether something satisfies these rows and the further conditions together."""

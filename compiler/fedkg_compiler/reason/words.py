@@ -40,7 +40,7 @@ from fedkg.pack import (
     Term,
     Until,
 )
-from fedkg.pack.text import asked_truth, duration_text
+from fedkg.pack.text import duration_text
 from fedkg.pack.walk import ROWS, everywhere
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
@@ -183,9 +183,6 @@ class _Speaker:
         return isinstance(formula, Temporal) and formula.op == "once" and self.constant(formula.arg) is True
 
     def _compare(self, atom: Compare) -> str:
-        asked = asked_truth(atom, self.number)
-        if asked is not None and self.pack.manifest.contract.columns[int(self.readers.slots[self.row, asked[0]])].type == "boolean":
-            return f"{self.slot(asked[0])} is {'true' if asked[1] else 'false'}"
         left, right, way = self._without_nothing(atom.left), self._without_nothing(atom.right), 0
         if _fixed(left) and not _fixed(right):
             left, right, way = right, left, 1

@@ -27,8 +27,10 @@ from fedkg.pack import (
     Sum,
     Term,
 )
+from fedkg.pack.contract import TRUTHS
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
+from fedkg_compiler.binding.compare import MIRRORED, truth_wanted
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
@@ -140,6 +142,8 @@ class Writer:
 
     def _beside(self, expr: Beside, draft: Draft, units: set[str]) -> Code:
         left, right = expr.left, expr.right
+        if (asked := self._truth(expr, draft)) is not None:
+            return asked
         if isinstance(left, Observed) and isinstance(right, Observed):
             one, other = self._two(left, right, draft, alike=expr.alike)
         elif isinstance(left, Observed) and isinstance(right, Number):
@@ -154,6 +158,18 @@ class Writer:
         assert isinstance(reading, Observed)
         units.add(_step(reading.place.stored or self.sources.book.told(reading.place.column)))
         return (expr.op, one, other, draft.param(1.0))
+
+    def _truth(self, expr: Beside, draft: Draft) -> Code | None:
+        """What a comparison of a column of truth values with a number asks of it; None of any other comparison."""
+        operator = {"le": "<=", "lt": "<", "eq": "==", "ne": "!="}[expr.op]
+        value, number = expr.left, expr.right
+        if isinstance(value, Number):
+            value, number, operator = number, value, MIRRORED[operator]
+        if not isinstance(value, Observed) or not isinstance(number, Number) or number.unit:
+            return None
+        column = value.place.column
+        wanted = truth_wanted(operator, np.array([number.value])) if self.sources.book.columns[column].type == "boolean" else None
+        return None if wanted is None else ("is", draft.slot(column, "input"), draft.param((column, TRUTHS[int(wanted[0])])))
 
     def _converted(self, number: Number, value: Observed) -> float:
         """A number in the unit of the table; a bare one is in the unit in which rules speak of the value."""

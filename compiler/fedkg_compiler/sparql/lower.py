@@ -8,33 +8,22 @@ Letter: P rows of a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
-from fedkg_compiler.binding.compare import compare
+from fedkg_compiler.binding.compare import HOLDS, MIRRORED, compare, truth_compared
 from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.ontology.terms import Literal, local_name
 from fedkg_compiler.sparql import aggregates, members
 from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_static
 from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, opposite
-from fedkg_compiler.sparql.numbers import Float, Number, arithmetic, in_one_unit, unknown_term
+from fedkg_compiler.sparql.numbers import Number, arithmetic, in_one_unit, unknown_term
 from fedkg_compiler.sparql.parts import Part
 from fedkg_compiler.sparql.reading import Lowering, category, fixed_number, note_bare, seen_number, slot_of, text_of, texts_of
 from fedkg_compiler.sparql.shape import SparqlProblem
 from fedkg_compiler.sparql.tree import Aggregate, Const, Exists, Expr, Op, Var
 
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "sameterm"})
-_HOLDS: dict[str, Callable[[Float, Float], NDArray[np.bool_]]] = {
-    "=": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
 _TURNED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "sameterm": "!="}
 _ROUND = {"abs": "abs", "ceil": "ceil", "floor": "floor"}
 _NUMERIC_CASTS = frozenset(XSD + name for name in ("double", "decimal", "float"))
@@ -149,13 +138,19 @@ def _compared(op: str, a: Number, b: Number, part: Part, state: Lowering) -> Tru
     _tell_units(a, b, part)
     note_bare(a, b, part, state)
     a, b = in_one_unit(a, b, "compared with", part.rows)
-    unit = a.unit or b.unit
+    unit, operator = a.unit or b.unit, {"=": "=="}.get(op, op)
     if a.values is not None and b.values is not None:
-        same = _HOLDS[op](a.values, b.values)
+        same = HOLDS[operator](a.values, b.values)
         if same.all() or not same.any():
             return bool(same.all())
+    book = part.frame.batch.observations.sources.book
+    for one, other, way in ((a, b, operator), (b, a, MIRRORED[operator])):
+        if one.term is not None and other.values is not None:
+            asked = truth_compared(way, one.term, other.values, part.rows, book)
+            if asked is not None:
+                return asked
     state.compared.add(unit.step().text if unit is not None else "")
-    return compare({"=": "=="}.get(op, op), a.as_term(part.rows), b.as_term(part.rows), None, part.rows)
+    return compare(operator, a.as_term(part.rows), b.as_term(part.rows), None, part.rows)
 
 
 def _tell_units(a: Number, b: Number, part: Part) -> None:

@@ -13,6 +13,7 @@ from fedkg_compiler import compile_rules
 from fedkg_compiler.reason import Verdict, reason
 from fedkg_compiler.reason.bounds import find_bounds
 from fedkg_compiler.reason.budget import Budget
+from fedkg_compiler.reason.difference import differences
 from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.search import Condition, Search
 
@@ -128,3 +129,16 @@ def test_a_search_is_right_about_grids() -> None:
 def bank_and_row(table: RowTable, row: int) -> tuple[int, int]:
     ref = table.ref(row)
     return ref.bank, ref.row
+
+
+@pytest.mark.parametrize("rule", ["a * a != 2", "a * a != 4"])
+def test_a_difference_is_shown_by_a_value_that_can_be_written_down(rule: str) -> None:
+    before, after = compiled("rule r require a >= 0\n"), compiled(f"rule r require {rule}\n")
+    [found] = differences(before, after)
+    assert found.accepted_by == "old"
+    if rule.endswith("2"):
+        assert found.values is None  # the root of 2 alone breaks it
+    else:
+        assert found.values is not None
+        values = found.values.matrix(before.manifest.contract)
+        assert [replay(pack, 0, 0, values) for pack in (before, after)] == ["satisfied", "violated"]

@@ -17,6 +17,7 @@ from fedkg.pack import (
     SECTIONS,
     And,
     Bank,
+    CategoryIs,
     Column,
     Compare,
     DataContract,
@@ -36,13 +37,16 @@ from fedkg.pack import (
     Sum,
     Term,
 )
+from fedkg.pack.contract import TRUTHS
 from fedkg_compiler.reason import reason
 from fedkg_compiler.reason.difference import differences
 
-NAMES = ("x", "y")
-CONTRACT = DataContract(columns=tuple(Column(name=name, source=name, span=(0.0, 4.0)) for name in NAMES))
-GRID = np.array(list(product(np.arange(0, 4.25, 0.5), repeat=2)))[None]
-"""Every half from 0 to 4 in both columns: [1, points, 2]."""
+NUMBERS = tuple(Column(name=name, source=name, span=(0.0, 4.0)) for name in ("x", "y"))
+ANSWERS = tuple(Column(name=name, source=name, type="boolean", span=(0.0, 1.0), vocabulary=TRUTHS) for name in ("valve", "pump"))
+CONTRACT = DataContract(columns=NUMBERS + ANSWERS)
+HALVES = np.arange(0, 4.25, 0.5)
+GRID = np.array(list(product(HALVES, HALVES, (0.0, 1.0), (0.0, 1.0))))[None]
+"""Every half from 0 to 4 in both columns of numbers, true and false in both of truth values: [1, points, 4]."""
 
 SLOTS = st.sampled_from([Slot(index=0), Slot(index=1)])
 TERMS = st.one_of(
@@ -62,9 +66,16 @@ def comparisons(draw: st.DrawFn) -> Compare:
     return Compare(op=draw(st.sampled_from(["le", "lt", "le", "lt", "eq", "ne"])), left=left, right=right, scale=2)
 
 
+TRUE_OR_FALSE: st.SearchStrategy[Formula] = st.builds(CategoryIs, slot=st.sampled_from([2, 3]), param=st.sampled_from([3, 4]))
+BOTH = st.one_of(
+    TRUE_OR_FALSE, TRUE_OR_FALSE.map(lambda a: Not(arg=a)), st.builds(lambda a, b: Or(args=(a, b)), TRUE_OR_FALSE, comparisons())
+)
 FORMULAS: st.SearchStrategy[Formula] = st.one_of(
     comparisons(),
     comparisons(),
+    BOTH,
+    st.builds(lambda a, b: Implies(antecedent=a, consequent=b), BOTH, comparisons()),
+    st.builds(lambda a, b: Implies(antecedent=a, consequent=b), comparisons(), BOTH),
     st.builds(lambda a: Not(arg=a), comparisons()),
     st.builds(lambda a, b: And(args=(a, b)), comparisons(), comparisons()),
     st.builds(lambda a, b: Or(args=(a, b)), comparisons(), comparisons()),
@@ -77,13 +88,13 @@ def packs(draw: st.DrawFn) -> Pack:
     banks = []
     count = draw(st.integers(2, 4))
     for rule in range(count):
-        numbers = [float(draw(st.integers(-1, 6))), float(draw(st.integers(-1, 6))), 1.0]
+        numbers = [float(draw(st.integers(-1, 6))), float(draw(st.integers(-1, 6))), 1.0, 0.0, 1.0]
         none = np.zeros((1, 0), dtype=np.int32)
         banks.append(
             Bank(
                 skeleton=draw(FORMULAS),
-                slots=np.array([[0, 1]], dtype=np.int32),
-                views=np.zeros((1, 2), dtype=np.int32),
+                slots=np.array([[0, 1, 2, 3]], dtype=np.int32),
+                views=np.zeros((1, 4), dtype=np.int32),
                 params=np.array([numbers]),
                 keys=none,
                 codes=none,

@@ -18,6 +18,7 @@ from fedkg.pack import (
     And,
     AtLeast,
     Bank,
+    CategoryIs,
     Choose,
     Coalesce,
     Column,
@@ -113,10 +114,22 @@ def test_the_json_of_a_formula_reads_back(formula: Formula) -> None:
     assert formula_text(formula)
 
 
-def test_packs_of_the_first_version_of_the_section_still_load() -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_packs_of_earlier_versions_of_the_section_still_load(version: int) -> None:
     pack = pack_of([bank_of(BELOW, [1.0, 2.0], [0])])
-    old = replace(pack, manifest=pack.manifest.model_copy(update={"sections": {"constraints": Section(version=1)}}))
-    assert read_pack(old.to_bytes()).manifest.sections["constraints"].version == 1
+    old = replace(pack, manifest=pack.manifest.model_copy(update={"sections": {"constraints": Section(version=version)}}))
+    assert read_pack(old.to_bytes()).manifest.sections["constraints"].version == version
+
+
+@pytest.mark.parametrize(("words", "fits"), [(("false", "true"), True), ((), False), (("true", "false"), False)])
+def test_truth_values_are_codes_of_false_and_true(words: tuple[str, ...], fits: bool) -> None:
+    contract = DataContract(columns=(Column(name="valve", source="valve", type="boolean", vocabulary=words),))
+    body = pack_of([bank_of(CategoryIs(slot=0, param=0), [1.0], [0])], contract=contract).to_bytes()
+    if fits:
+        assert read_pack(body).manifest.contract == contract
+    else:
+        with pytest.raises(PackError, match="no category"):
+            read_pack(body)
 
 
 WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)

@@ -93,17 +93,9 @@ def test_a_count_of_chosen_members_is_told_as_a_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "left", "right", "number", "text"),
-    [
-        ("le", P0, X0, "0.5", "valve is true"),
-        ("le", X0, P0, "0.5", "valve is false"),
-        ("eq", X0, P0, "1", "valve is true"),
-        ("ne", P0, X0, "1", "valve is false"),
-        ("le", P0, X0, "0", "0 <= valve"),
-        ("le", P0, X1, "0.5", "0.5 <= torque"),
-    ],
+    ("slot", "code", "text"), [(0, "1", "valve is true"), (0, "0", "valve is false"), (1, "0", 'Type is "L"'), (1, "7", "Type is 7")]
 )
-def test_what_is_asked_of_a_truth_value(op: str, left: Term, right: Term, number: str, text: str) -> None:
-    atom = Compare(op=op, left=left, right=right, scale=1)
-    assert formula_text(atom, Names(slots=["valve", "torque"], params=[number], truths=[True, False])) == text
+def test_what_is_asked_of_a_truth_value_and_of_a_category(slot: int, code: str, text: str) -> None:
+    atom = CategoryIs(slot=slot, param=0)
+    assert formula_text(atom, Names(slots=["valve", "Type"], params=[code], categories=[("false", "true"), ("L", "M")])) == text
     assert "valve" not in formula_text(atom)
