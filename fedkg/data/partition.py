@@ -121,6 +121,7 @@ def by_column(cells: Sequence[str], sites: Sequence[str], *, column: str, min_sa
             f"data.site_column: column `{column}` names sites that the job does not have",
             expected=", ".join(sites),
             received=", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""),
+            help="name them under `sites`, or take another `data.site_column`",
         )
     owner = np.array([position[cell] for cell in cells], dtype=np.int64)
     return _checked(Split(sites=tuple(sites), owner=owner), min_samples, f"column `{column}`")

@@ -22,7 +22,11 @@ def dirichlet_sizes(rows: int, sites: Sequence[str], alpha: float, stream: np.ra
         JobError: when alpha is not above 0, or some site has fewer than `min_samples` rows in every draw.
     """
     if not alpha > 0:
-        raise JobError("the concentration of a Dirichlet split must be above 0", received=str(alpha))
+        raise JobError(
+            "the concentration of a Dirichlet split must be above 0",
+            received=str(alpha),
+            help="data.alpha: 0.1 for very unequal sites, 10 for nearly equal ones",
+        )
 
     def draw() -> Index:
         return _dealt(apportion(stream.dirichlet(np.full(len(sites), alpha)), rows), stream)
@@ -37,7 +41,12 @@ def quantity_skew(rows: int, sites: Sequence[str], shares: Sequence[float], stre
         JobError: when there is not one share above 0 for each site, or a site has fewer than `min_samples` rows.
     """
     if len(shares) != len(sites) or not min(shares, default=0) > 0:
-        raise JobError("a quantity skew needs one share above 0 for each site", expected=f"{len(sites)} shares", received=str(list(shares)))
+        raise JobError(
+            "a quantity skew needs one share above 0 for each site",
+            expected=f"{len(sites)} shares",
+            received=str(list(shares)),
+            help="data.shares: one number for each of `sites`",
+        )
     counts = apportion(np.asarray(shares, dtype=np.float64), rows)
     if int(counts.min()) < min_samples:
         raise too_few(sites, counts.tolist(), min_samples, "a quantity skew")
@@ -56,7 +65,12 @@ def classes_per_site(
     """
     classes, codes = np.unique(labels, return_inverse=True)
     if not 1 <= count <= len(classes):
-        raise JobError("a site cannot hold so many classes", expected=f"1 to {len(classes)}", received=str(count))
+        raise JobError(
+            "a site cannot hold so many classes",
+            expected=f"1 to {len(classes)}",
+            received=str(count),
+            help="data.classes_per_site: a number in this range",
+        )
     if count * len(sites) < len(classes):
         raise JobError(
             f"{len(sites)} sites of {count} classes cannot hold {len(classes)} classes", help="more sites, or more classes per site"

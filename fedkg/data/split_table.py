@@ -87,7 +87,7 @@ def load_split(path: str | Path) -> Split:
         with np.load(path, allow_pickle=False) as file:
             sites, owner, draws = tuple(file["sites"].tolist()), file["owner"].astype(np.int64), int(file["draws"])
     except (OSError, EOFError, KeyError, ValueError) as error:
-        raise JobError(f"{path} holds no split", received=str(error)) from error
+        raise JobError(f"{path} holds no split", received=str(error), help="a file that `save_split` wrote") from error
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < len(sites):
         raise JobError(f"{path}: a row belongs to no site", expected=f"0 .. {len(sites) - 1}", received=str(int(owner.max())))
     return Split(sites=sites, owner=owner, draws=draws)

@@ -225,9 +225,11 @@ def _near_field(field: str) -> str:
 
 def _check_names(job: Job) -> None:
     if bool(job.rules) == bool(job.pack) and (job.pack or job.data.set is None):
-        raise JobError("give either `rules` or `pack`", received="both" if job.pack else "neither")
+        raise JobError(
+            "give either `rules` or `pack`", received="both" if job.pack else "neither", help="rules: [rules.fkg], or pack: rules.fkgpack"
+        )
     if not job.sites and not job.data.own_sites:
-        raise JobError("sites: the federation has no site", expected="at least one name")
+        raise JobError("sites: the federation has no site", expected="at least one name", help="sites: [north, south], or a number of them")
     if job.corrupt and job.corrupt.site not in job.sites:
         raise JobError(
             "corrupt.site: there is no such site",
@@ -235,15 +237,25 @@ def _check_names(job: Job) -> None:
             received=job.corrupt.site,
         )
     if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
-        raise JobError("training: give either `local_epochs` or `local_steps`", received="both")
+        raise JobError(
+            "training: give either `local_epochs` or `local_steps`",
+            received="both",
+            help="leave one of them out: passes over the rows, or steps whatever their number",
+        )
     with_table = [name for name, site in job.sites.items() if site.table]
     if with_table and len(with_table) < len(job.sites):
         missing = [name for name in job.sites if name not in with_table]
-        raise JobError("sites: some sites have a table of their own and some have none", received=f"without: {', '.join(missing)}")
+        raise JobError(
+            "sites: some sites have a table of their own and some have none",
+            received=f"without: {', '.join(missing)}",
+            help="give every site a `table`, or none and all of them `data.path`",
+        )
     if job.data.set is not None:
         _check_plain(job)
     if with_table and job.data.path:
-        raise JobError("give either `data.path` or a table for every site", received="both")
+        raise JobError(
+            "give either `data.path` or a table for every site", received="both", help="leave out `data.path`, or the `table` of each site"
+        )
     if with_table and job.data.dates != Data.model_fields["dates"].default:
         raise JobError("data.dates: sites have tables of their own, which are read as they are", help="leave out `data.dates`")
     _check_variable(job.compare, "compare")
@@ -253,7 +265,10 @@ def _check_names(job: Job) -> None:
         _with_algorithm(job, name)
     for name, values in (*job.compare.items(), *(job.corrupt.compare.items() if job.corrupt else ())):
         if not values:
-            raise JobError(f"compare.{name}: no value to train")
+            raise JobError(
+                f"compare.{name}: no value to train",
+                help="name the values in brackets, such as [0.1, 1], or leave the field out of `compare`",
+            )
 
 
 def _check_plain(job: Job) -> None:
@@ -263,7 +278,11 @@ def _check_plain(job: Job) -> None:
         if said:
             raise JobError(f"sites.{name}: its samples are those of data set {job.data.set}", received=said, help="leave out all but names")
     if job.data.clients is not None and job.sites:
-        raise JobError("give either `sites` by their names or `data.clients`, how many of the data set's own", received="both")
+        raise JobError(
+            "give either `sites` by their names or `data.clients`, how many of the data set's own",
+            received="both",
+            help="leave one of them out",
+        )
 
 
 def _text(value: Value) -> str:

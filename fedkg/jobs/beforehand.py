@@ -9,7 +9,6 @@ from fedkg.federated.composed import check
 from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs.arms import Arm
 from fedkg.jobs.ground import Ground
-from fedkg.jobs.training import settings_of
 
 
 def put_together(ground: Ground, arms: Sequence[Arm]) -> None:
@@ -24,7 +23,7 @@ def put_together(ground: Ground, arms: Sequence[Arm]) -> None:
         firsts.setdefault((arm.algorithm, *("" if part is None else part.model_dump_json() for part in parts)), arm)
     for arm in firsts.values():
         course = ground.course(arm)
-        settings, algorithm = settings_of(arm), course.algorithm
+        settings, algorithm = course.settings, course.algorithm
         check(algorithm, settings, len(course.problem.clients.names))
         initial_state(course.problem, algorithm, settings)
         if algorithm.budget is not None:

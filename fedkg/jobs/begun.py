@@ -69,7 +69,11 @@ def whole(place: RunFolder) -> None:
             raise UsageError(
                 f"the run in {place.path} ended before its first training", help=f"begin again: fedkg run JOB.yaml --out {place.path}"
             )
-        raise UsageError(f"{place.path} is not a run folder", expected=f"a folder with {ENVIRONMENT} in it, as `fedkg run` makes them")
+        raise UsageError(
+            f"{place.path} is not a run folder",
+            expected=f"a folder with {ENVIRONMENT} in it, as `fedkg run` makes them",
+            help="start one: fedkg run JOB.yaml --out DIR",
+        )
 
 
 def reopened(place: RunFolder) -> tuple[Job, Ground, tuple[Arm, ...]]:
@@ -91,7 +95,10 @@ def reopened(place: RunFolder) -> tuple[Job, Ground, tuple[Arm, ...]]:
             _same_file(entry["path"], entry["sha256"])
     body = _read_bytes(place.path / PACK)
     if hashlib.sha256(body).hexdigest() != environment["pack_sha256"]:
-        raise JobError(f"{place.path / PACK} is not the pack the run was begun with")
+        raise JobError(
+            f"{place.path / PACK} is not the pack the run was begun with",
+            help="restore the pack of the run, or start a new run with another --out",
+        )
     arms = planned(begun)
     ground = ground_of(begun, read_pack(body, name=str(place.path / PACK)))
     _same_graphs(graphs, dict(ground.files) if graphs else {})
@@ -148,7 +155,7 @@ def refuse_gaps(folder: RunFolder, arms: Sequence[Arm], rounds: Sequence[Mapping
 
 def _same_file(path: str, digest: str) -> None:
     if not Path(path).is_file():
-        raise JobError(f"the data file {path} of the run is gone")
+        raise JobError(f"the data file {path} of the run is gone", help="put it back where it was, or start a new run with another --out")
     if sha256_of(path) != digest:
         raise JobError(
             f"the data file {path} is not the one the run was begun with", help="put it back, or start a new run with another --out"
@@ -174,4 +181,8 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise JobError(f"{path} is missing: the run cannot go on", received=error.strerror or str(error)) from error
+        raise JobError(
+            f"{path} is missing: the run cannot go on",
+            received=error.strerror or str(error),
+            help="restore it from a copy, or start a new run with another --out",
+        ) from error

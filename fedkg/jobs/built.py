@@ -80,7 +80,11 @@ def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shaped(kind: str, sample: tuple[int, ...], dimensions: int, reads: str) -> None:
     if len(sample) != dimensions:
-        raise JobError(f"model.kind: {kind} reads {reads}", received=f"samples of shape {list(sample)}")
+        raise JobError(
+            f"model.kind: {kind} reads {reads}",
+            received=f"samples of shape {list(sample)}",
+            help="choose another `model.kind`, or data of that form",
+        )
 
 
 def _module(path: str, sample: tuple[int, ...], options: dict[str, Any], outputs: int) -> Model:
@@ -89,7 +93,10 @@ def _module(path: str, sample: tuple[int, ...], options: dict[str, Any], outputs
     if place.endswith(".py"):
         made = getattr(_file(Path(place)), name, None)
         if not callable(made):
-            raise JobError(f"model.path: {place} has no `{name}` that could be called")
+            raise JobError(
+                f"model.path: {place} has no `{name}` that could be called",
+                help="name a class or function of the file that builds the module, such as net.py:Net",
+            )
         model = Module(build=lambda: made(**options), sample=sample)
     else:
         model = module_at(path, sample, **options)
@@ -110,12 +117,12 @@ def _file(path: Path) -> object:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None or not path.is_file():
-        raise JobError(f"model.path: there is no file {path}")
+        raise JobError(f"model.path: there is no file {path}", help="a path is looked for beside the job file")
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module  # before it runs: dataclasses look their module up there
     try:
         found.loader.exec_module(module)
     except Exception as error:  # whatever a user's file raises when it is loaded
         del sys.modules[name]
-        raise JobError(f"model.path: {path} cannot be loaded: {error}") from error
+        raise JobError(f"model.path: {path} cannot be loaded: {error}", help="the file must run by itself: python FILE") from error
     return module

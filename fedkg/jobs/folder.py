@@ -140,9 +140,17 @@ class RunFolder:
         try:
             return json.loads(place.read_text(encoding="utf-8"))
         except OSError as error:
-            raise JobError(f"{place} is missing: the run cannot go on", received=error.strerror or str(error)) from error
+            raise JobError(
+                f"{place} is missing: the run cannot go on",
+                received=error.strerror or str(error),
+                help="restore it from a copy, or start a new run with another --out",
+            ) from error
         except ValueError as error:
-            raise JobError(f"{place} is damaged: the run cannot go on", received=str(error)) from error
+            raise JobError(
+                f"{place} is damaged: the run cannot go on",
+                received=str(error),
+                help="restore it from a copy, or start a new run with another --out",
+            ) from error
 
     def environment(self) -> dict[str, Any]:
         """What the run was begun with. Raises JobError when it is missing or damaged. `Any`: JSON."""
@@ -150,7 +158,11 @@ class RunFolder:
         sources = found.get("sources") if isinstance(found, dict) else None
         whole = isinstance(sources, list) and all(isinstance(source, dict) and {"path", "sha256"} <= source.keys() for source in sources)
         if not whole or not isinstance(found.get("job"), dict) or "pack_sha256" not in found:
-            raise JobError(f"{self.path / ENVIRONMENT} is damaged: the run cannot go on", received="not what a run is begun with")
+            raise JobError(
+                f"{self.path / ENVIRONMENT} is damaged: the run cannot go on",
+                received="not what a run is begun with",
+                help="restore it from a copy, or start a new run with another --out",
+            )
         return dict(found)
 
     def records(self, arms: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -159,7 +171,11 @@ class RunFolder:
         if not isinstance(found, list) or [isinstance(entry, dict) and "done" in entry and entry.get("id") for entry in found] != list(
             arms
         ):
-            raise JobError(f"{self.path / ARMS} is damaged: the run cannot go on", received="not the list of its trainings")
+            raise JobError(
+                f"{self.path / ARMS} is damaged: the run cannot go on",
+                received="not the list of its trainings",
+                help="restore it from a copy, or start a new run with another --out",
+            )
         return {entry["id"]: entry for entry in found}
 
     def append(self, name: str, rows: Sequence[Row]) -> None:

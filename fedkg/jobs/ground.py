@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from fedkg.federated import Algorithm, Problem
+from fedkg.federated import Algorithm, Problem, Settings
 from fedkg.jobs.arms import Arm
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
@@ -26,6 +26,11 @@ class Course(Protocol):
     @property
     def algorithm(self) -> Algorithm:
         """How."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The federation's, with the seed that an arm's noise hangs on."""
         ...
 
     @property

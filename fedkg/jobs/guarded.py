@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from fedkg.federated import Algorithm, Problem, ServerState, Settings
+import torch
+
+from fedkg.federated import Algorithm, Clients, Problem, ServerState, Settings
 from fedkg.federated.privacy.budget import Budget, ledgers
 from fedkg.federated.privacy.protected import Protection, protected
 from fedkg.jobs.arms import Arm, algorithm_of
@@ -23,23 +25,40 @@ HOW = ("executor", "device", "workers", "chunk", "client_memory", "threads", "ch
 """Fields of `training` that say how it is computed, and not what is trained."""
 
 
-def seed_of(arm: Arm) -> int:
+def seed_of(arm: Arm, clients: Clients) -> int:
     """The seed of an arm's start, sampling, minibatches and noise.
 
-    Of a protected arm it hangs on all that tells the arm from others: two trainings with the same noise could be subtracted from each
-    other, which would take the noise off, and accountants compose draws and noise that are independent.
+    Of a protected arm it hangs on all that tells the arm from others, and on every sample that is trained on: two trainings with the same
+    noise could be subtracted from each other, which would take the noise off and, of data that differ in one row, leave that row; and
+    accountants compose draws and noise that are independent.
     """
     section = algorithm_of(arm.job)
     if arm.job.privacy is None or section.exchange == "none":
         return arm.seed
     fields = {"rules", "pack", "output", "sites", "data", "model", "training", "scoring", "privacy"}
     told = arm.job.model_dump_json(include=fields, exclude={"training": set(HOW)})
-    return derived(arm.seed, told, section.model_dump_json(), "" if arm.corrupt is None else arm.corrupt.model_dump_json())
+    corrupt = "" if arm.corrupt is None else arm.corrupt.model_dump_json()
+    return derived(arm.seed, told, section.model_dump_json(), corrupt, digest(clients))
 
 
 def derived(seed: int, *told: str) -> int:
     """A seed of its own for what these texts tell, below 2^56."""
     return int.from_bytes(hashlib.sha256("\0".join((str(seed), *told)).encode()).digest()[:7], "big")
+
+
+def digest(clients: Clients) -> str:
+    """SHA-256 of all that the sites train on, site by site: the same for the same samples alone.
+
+    It is written nowhere. Whoever sees it, or what follows from it and the seed, can try which of a few guessed data it is of.
+    """
+    found = hashlib.sha256()
+    columns = {"x": clients.x, "y": clients.y, **{f"key {name}": codes for name, codes in sorted(clients.keys.items())}}
+    found.update(repr(clients.names).encode())
+    for name, parts in columns.items():
+        found.update(repr((name, [(tuple(part.shape), str(part.dtype)) for part in parts])).encode())
+        for part in parts:
+            found.update(part.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def guarded(job: Job, section: Section, algorithm: Algorithm, problem: Problem, settings: Settings) -> Algorithm:

@@ -68,7 +68,11 @@ def learned_of(folder: str | Path) -> Learned:
     if (files.path / LEARNED).is_file():
         return Learned.model_validate_json((files.path / LEARNED).read_bytes())
     if not files.exists():
-        raise UsageError(f"{folder} is no run", expected="the folder of a run, as `fedkg run` makes it")
+        raise UsageError(
+            f"{folder} is no run",
+            expected="the folder of a run, as `fedkg run` makes it",
+            help="train one first: fedkg run JOB.yaml --out DIR",
+        )
     if not (files.path / RESULTS).is_file():
         raise UsageError(f"the run in {folder} has not come to its end", help=f"go on with it: fedkg run --resume {folder}")
     environment: Mapping[str, Any] = files.read_json(ENVIRONMENT)

@@ -19,7 +19,6 @@ from fedkg.federated.theory.instruments import sight, theta
 from fedkg.jobs.arms import Arm
 from fedkg.jobs.file.schema import Theory
 from fedkg.jobs.ground import Course
-from fedkg.jobs.training import settings_of
 
 Line = dict[str, Any]
 """A line of a CSV file. `Any`: texts and numbers."""
@@ -29,7 +28,7 @@ class Observed:
     """One training under observation; it changes nothing of it."""
 
     def __init__(self, arm: Arm, course: Course, asked: Theory, state: ServerState | None) -> None:
-        settings = settings_of(arm)
+        settings = course.settings
         problem = course.problem
         self._arm, self._asked = arm, asked
         self._work = Work(problem=problem, algorithm=course.algorithm, settings=settings, pool=pool(problem.clients))

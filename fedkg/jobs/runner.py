@@ -33,6 +33,7 @@ from fedkg.jobs.rules import load_rules
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.jobs.theory import theory_of
 from fedkg.jobs.together import say_arm, say_job
+from fedkg.jobs.trained_by import for_people
 from fedkg.jobs.training import client_rows, deployed_of, devices_there, round_row, rounds_of
 from fedkg.models import Params
 from fedkg.parts import library_threads
@@ -96,7 +97,11 @@ def run_job(
         put_together(ground, arms)
     folder.create()
     with folder.locked():
-        begin(folder, settled, ground, arms, [asdict(one) for one in fetched])
+        try:
+            begin(folder, settled, ground, arms, [asdict(one) for one in fetched])
+        except KeyboardInterrupt as error:
+            again = f"begin again: fedkg run JOB.yaml --out {folder.path}"
+            raise Stopped(f"stopped while {folder.path} was being made: no training is in it", help=again) from error
         return _Runner(folder, arms, ground, on_event, (*warned, *ground.notes, *idle(arms)), ranks).run(report)
 
 
@@ -185,7 +190,7 @@ class _Runner:
         self._cut_back(arm, done)
         self.tell(Event(kind="arm", arm=arm.id, arm_number=number, arms=len(self.arms), round=done, rounds=rounds))
         course = self.ground.course(arm)
-        deployed, state = deployed_of(arm, course), saved
+        deployed, state = deployed_of(course), saved
         seen = None if arm.job.theory is None else Observed(arm, course, arm.job.theory, saved)
         figures: dict[str, float] = {}
         kept = rows_folder(self.folder, arm.id)
@@ -203,7 +208,8 @@ class _Runner:
             if last or record.round % arm.job.training.checkpoint_every == 0:
                 save_state(self.folder, arm.id, state)
             values = {key: value for key, value in line.items() if isinstance(value, int | float) or key == "zone"}
-            self._tell_notes([*line["notes"].split(NOTES), *(f"{site} is left out: {why}" for site, why in record.excluded.items())])
+            said = [for_people(note, state.choice, arm.job.training.executor) for note in line["notes"].split(NOTES)]
+            self._tell_notes([*said, *(f"{site} is left out: {why}" for site, why in record.excluded.items())])
             self.tell(
                 Event(kind="round", arm=arm.id, arm_number=number, arms=len(self.arms), round=record.round, rounds=rounds, values=values)
             )

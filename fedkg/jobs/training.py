@@ -88,8 +88,8 @@ def held_of(prepared: Prepared) -> Held:
     )
 
 
-def settings_of(arm: Arm) -> Settings:
-    """The federation's settings of an arm; one local epoch where the job says neither epochs nor steps."""
+def settings_of(arm: Arm, clients: Clients) -> Settings:
+    """The federation's settings of an arm on its sites' samples; one local epoch where the job says neither epochs nor steps."""
     training = arm.job.training
     epochs = 1 if training.local_epochs is None and training.local_steps is None else training.local_epochs
     return Settings(
@@ -100,7 +100,7 @@ def settings_of(arm: Arm) -> Settings:
         batch=training.batch,
         learning_rate=training.learning_rate,
         schedule=training.schedule,
-        seed=seed_of(arm),
+        seed=seed_of(arm, clients),
         own={
             name: Own(learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch)
             for name, site in arm.job.sites.items()
@@ -116,13 +116,13 @@ def settings_of(arm: Arm) -> Settings:
     )
 
 
-def algorithm_of_arm(arm: Arm, module: ConstraintModule, problem: Problem) -> Algorithm:
+def algorithm_of_arm(arm: Arm, module: ConstraintModule, problem: Problem, settings: Settings) -> Algorithm:
     """The algorithm of an arm, and the rules' penalty in the local loss where asked for."""
     penalty, section = arm.job.training.penalty, algorithm_of(arm.job)
     sets, head = sets_of_arm(section, module.pack, problem.clients.names), head_of(arm.job.model, problem.model)
     algorithm = assembled(arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets, head=head)
     algorithm = algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty)) if penalty > 0.0 else algorithm
-    return guarded(arm.job, section, algorithm, problem, settings_of(arm))
+    return guarded(arm.job, section, algorithm, problem, settings)
 
 
 def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintModule, model: Model, scorer: Scorer) -> Problem:
@@ -134,7 +134,10 @@ def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintM
     weight = arm.job.training.positive_weight
     if weight == "balanced":
         if not prepared.positives:
-            raise JobError("training.positive_weight: there is no failure among the training rows to balance")
+            raise JobError(
+                "training.positive_weight: there is no failure among the training rows to balance",
+                help="give a number, or rows with failures in them",
+            )
         weight = prepared.negatives / prepared.positives
     frames = [*rows.frames.values(), prepared.server]
     keys = _keys([codes_of(prepared, module, frame) for frame in frames], frames) if arm.job.training.penalty > 0.0 else {}
@@ -163,6 +166,9 @@ def devices_there(arms: Sequence[Arm]) -> None:
     """Look for the device of every arm, before anything is read. Raises JobError where one is not there."""
     for name in dict.fromkeys(arm.job.training.device for arm in arms):
         device_named(name)
+    for name in dict.fromkeys(arm.job.augment.learning.device for arm in arms if arm.job.augment.by == "granger"):
+        if name != "cpu":
+            device_named(name, "augment.learning.device")
 
 
 def rounds_of(
@@ -182,7 +188,7 @@ def rounds_of(
             are trained alike to the last bit. crew: worker processes of the run. folder: of rows of sites that memory has no room for.
         ranks: the processes that train together.
     """
-    problem, algorithm, settings = course.problem, course.algorithm, settings_of(arm)
+    problem, algorithm, settings = course.problem, course.algorithm, course.settings
     here, device = torch.device("cpu"), device_named(arm.job.training.device)
     if device != here:
         problem, algorithm, state = on_device((problem, algorithm, state), device)
@@ -213,10 +219,10 @@ def unbound(arm: Arm, pack: Pack) -> tuple[str, ...]:
     return (f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",)
 
 
-def deployed_of(arm: Arm, course: Course) -> Deployed:
+def deployed_of(course: Course) -> Deployed:
     """The models that the sites of an arm use."""
     problem = course.problem
-    return Deployed(work=Work(problem=problem, algorithm=course.algorithm, settings=settings_of(arm), pool=pool(problem.clients)))
+    return Deployed(work=Work(problem=problem, algorithm=course.algorithm, settings=course.settings, pool=pool(problem.clients)))
 
 
 def judged(job: Job, model: Model, models: Sequence[Params], held: Held) -> dict[str, float]:

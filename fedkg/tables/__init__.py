@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedkg.tables.reader import read_bytes, read_table
     from fedkg.tables.table import Cells, Table, TableFormat
-    from fedkg.tables.times import DateOrder, looks_like_time, parse_time, parse_times
+    from fedkg.tables.times import DateOrder, looks_like_time, parse_time, parse_times, zone_of
     from fedkg.tables.words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
 
 __all__ = [
@@ -29,12 +29,13 @@ __all__ = [
     "read_bytes",
     "read_table",
     "truth",
+    "zone_of",
 ]
 
 _HOMES = {
     "reader": ("read_bytes", "read_table"),
     "table": ("Cells", "Table", "TableFormat"),
-    "times": ("DateOrder", "looks_like_time", "parse_time", "parse_times"),
+    "times": ("DateOrder", "looks_like_time", "parse_time", "parse_times", "zone_of"),
     "words": ("FALSE_WORDS", "TRUE_WORDS", "UNKNOWN_WORDS", "is_unknown", "truth"),
 }
 """Which names live in which module of this folder."""

@@ -27,11 +27,17 @@ def read_parquet(body: bytes, name: str) -> Table:
     try:
         arrow = pq.read_table(io.BytesIO(body))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise TableError(f"{name} is not a whole Parquet file", received=str(error)) from error
+        raise TableError(
+            f"{name} is not a whole Parquet file", received=str(error), help="write or fetch it again: it was cut off, or is something else"
+        ) from error
     headers = [one_line(header) for header in arrow.column_names]
     twice = tuple(dict.fromkeys(header for header in headers if headers.count(header) > 1))
     if twice:
-        raise TableError(f"{name}: headers stand more than once", received=", ".join(f"`{header}`" for header in twice))
+        raise TableError(
+            f"{name}: headers stand more than once",
+            received=", ".join(f"`{header}`" for header in twice),
+            help="give every column a header of its own",
+        )
     cells = tuple(_cells(column, header, name) for header, column in zip(headers, arrow.columns, strict=True))
     notes = () if arrow.num_rows else ("no data rows",)
     return Table(name=name, headers=tuple(headers), cells=cells, rows=arrow.num_rows, found=TableFormat(kind="parquet", notes=notes))

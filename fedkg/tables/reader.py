@@ -35,7 +35,11 @@ def read_table(path: str | Path, *, sheet: str | None = None, dates: DateOrder |
     try:
         body = Path(path).read_bytes()
     except OSError as error:
-        raise TableError(f"cannot read table {name}", received=error.strerror or str(error)) from error
+        raise TableError(
+            f"cannot read table {name}",
+            received=error.strerror or str(error),
+            help="a CSV, TSV, Parquet or xlsx file; a path is looked for in the folder you stand in",
+        ) from error
     return replace(read_bytes(body, name, sheet=sheet), dates=dates)
 
 
@@ -45,7 +49,11 @@ def read_bytes(body: bytes, name: str, *, sheet: str | None = None) -> Table:
         try:
             body = gzip.decompress(body)
         except (OSError, EOFError, zlib.error) as error:
-            raise TableError(f"{name} is not a whole gzip file", received=str(error)) from error
+            raise TableError(
+                f"{name} is not a whole gzip file",
+                received=str(error),
+                help="write or fetch it again: it was cut off, or is something else",
+            ) from error
     if body.startswith(b"PAR1"):
         return read_parquet(body, name)
     if body.startswith(b"PK\x03\x04"):
@@ -65,5 +73,7 @@ def _in_zip(body: bytes, name: str, sheet: str | None) -> Table:
             if len(files) == 1 and not files[0].endswith(".zip"):
                 return read_bytes(archive.read(files[0]), f"{name}/{files[0]}")
     except (zipfile.BadZipFile, RuntimeError, OSError, EOFError, zlib.error) as error:
-        raise TableError(f"{name} is not a whole zip file", received=str(error)) from error
+        raise TableError(
+            f"{name} is not a whole zip file", received=str(error), help="write or fetch it again: it was cut off, or is something else"
+        ) from error
     raise TableError(f"{name} is a zip with {len(files)} files", expected="one table")

@@ -90,7 +90,11 @@ class Table:
         )
         rows = {len(column) for column in columns.values()}
         if len(rows) > 1:
-            raise TableError(f"{name}: the columns differ in length", received=", ".join(map(str, sorted(rows))))
+            raise TableError(
+                f"{name}: the columns differ in length",
+                received=", ".join(map(str, sorted(rows))),
+                help="give every column as many values as there are rows",
+            )
         found = TableFormat(kind="memory")
         return Table(name=name, headers=tuple(columns), cells=cells, rows=rows.pop() if rows else 0, found=found, subject=subject)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 DateOrder = Literal["day-first", "month-first"]
@@ -13,6 +13,7 @@ DateOrder = Literal["day-first", "month-first"]
 
 CLOCK = r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
 ZONE = r"\s*(?:Z|UTC|[+-]\d{2}:?\d{2}|MEZ|MESZ|CET|CEST)?"
+NAMED_ZONE = re.compile(r":\d{2}.*?(?:(?P<name>Z|UTC|MEZ|MESZ|CET|CEST)|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2}))$")
 DATES = (
     r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})",
     r"(?P<year>\d{4})/(?P<month>\d{1,2})/(?P<day>\d{1,2})",
@@ -41,6 +42,17 @@ def parse_time(text: str, *, month_first: bool = False) -> datetime | None:
         if match is not None:
             return _moment(match.groupdict(), month_first=month_first)
     return None
+
+
+def zone_of(text: str) -> timedelta | None:
+    """How far the zone that a cell names is ahead of UTC: 2 hours for ``2024-03-09T10:14:33+02:00``; None where it names none."""
+    found = NAMED_ZONE.search(text.strip())
+    if found is None or not looks_like_time(text.strip()):
+        return None
+    if found["name"]:
+        return timedelta(hours={"MEZ": 1, "CET": 1, "MESZ": 2, "CEST": 2}.get(found["name"], 0))
+    ahead = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"]))
+    return -ahead if found["sign"] == "-" else ahead
 
 
 def _moment(parts: dict[str, str | None], *, month_first: bool) -> datetime | None:

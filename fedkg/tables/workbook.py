@@ -64,7 +64,9 @@ def _first_filled(book: Any, name: str, wanted: str | None) -> tuple[list[str], 
     """All sheets' titles, and title and cells of the wanted or the first filled one (no cells where there is none)."""
     titles = [sheet.title for sheet in book.worksheets]
     if wanted is not None and wanted not in titles:
-        raise TableError(f"{name}: there is no sheet `{wanted}`", received=", ".join(f"`{title}`" for title in titles))
+        raise TableError(
+            f"{name}: there is no sheet `{wanted}`", received=", ".join(f"`{title}`" for title in titles), help="name one of these"
+        )
     for sheet in book.worksheets:
         if wanted in (None, sheet.title):
             sheet.reset_dimensions()  # some exporters write a wrong one, and then cells behind it would be left out

@@ -73,7 +73,7 @@ def data_set(name: str, path: str | Path | None = None, *, seed: int = 0, size: 
         near = nearest(name, DATA_SETS)
         raise JobError(f"no data set {name}", expected=", ".join(DATA_SETS), help=f"did you mean `{near}`?" if near else "")
     if size is not None and size < 1:
-        raise JobError("the size of a data set is at least 1", received=str(size))
+        raise JobError("the size of a data set is at least 1", received=str(size), help="data.size: 1 or more")
     source = DATA_SETS[name]
     return source.generate(seed, size) if path is None else source.load(path, seed, size)
 

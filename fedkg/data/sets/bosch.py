@@ -60,7 +60,13 @@ def generate_bosch(seed: int, size: int | None) -> DataSet:
     """Rows of Bosch's shape: 968 features of 52 stations on 4 lines, 45 % of the cells unknown because parts pass some stations only,
     0.58 % failures. The first feature is wear (more is never safer), the second a load with a capacity of 1. `size` is the number of rows;
     the first rows of a longer table are those of a shorter one."""
-    return _joined(list(chunks(None, seed=seed, size=size or GENERATED)))
+    rows = size or GENERATED
+    x, y = np.empty((rows, FEATURES), dtype=np.float32), np.empty(rows)
+    at = 0
+    for part in chunks(None, seed=seed, size=rows):
+        x[at : at + part.samples], y[at : at + part.samples] = part.x, part.y
+        at += part.samples
+    return _data(generated("Bosch", seed), names(), x, y)
 
 
 def _joined(parts: list[DataSet]) -> DataSet:
@@ -138,7 +144,11 @@ def _file_chunks(path: Path, rows: int) -> Iterator[tuple[tuple[str, ...], NDArr
             columns = [batch.column(headers.index(name)).cast(pa.float32()).to_numpy(zero_copy_only=False) for name in features]
             yield features, np.stack(columns, 1), batch.column(headers.index("Response")).to_numpy(zero_copy_only=False).astype(np.float64)
     except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{path} cannot be read", received=str(error).split("\n")[0]) from error
+        raise TableError(
+            f"{path} cannot be read",
+            received=str(error).split("\n")[0],
+            help="take the file as it comes from the competition, unpacked or as .zip; fetch it again if it was cut off",
+        ) from error
 
 
 def _types(path: Path) -> dict[str, object]:

@@ -100,6 +100,7 @@ def _targets(contract: DataContract, places: list[int], base: F64, table: Table)
         raise JobError(
             f"{table.name}: row {int(wrong[0]) + 1} of column `{first.source}` names no class",
             expected=", ".join(c.category for c in columns),
+            help="correct the row, or add the class to the `label` of the rules",
         )
     return scores.argmax(axis=1).astype(np.int64), "classes", tuple(column.category for column in columns)
 

@@ -101,7 +101,11 @@ def _numbers(path: Path, columns: int) -> F64:
     try:
         rows = np.loadtxt(opened(path).decode().splitlines(), ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
-        raise TableError(f"{path} holds no numbers", received=str(error)) from error
+        raise TableError(
+            f"{path} holds no numbers",
+            received=str(error),
+            help="take train_FD001.txt and its like as they are: numbers with blanks between them",
+        ) from error
     if rows.shape[1] != columns:
         raise TableError(f"{path} has other columns", expected=f"{columns} numbers a line", received=str(rows.shape[1]))
     return np.asarray(rows, dtype=np.float64)

@@ -50,7 +50,7 @@ def opened(path: Path) -> bytes:
         body = path.read_bytes()
         return gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
     except (OSError, EOFError) as error:
-        raise TableError(f"cannot read {path}", received=str(error)) from error
+        raise TableError(f"cannot read {path}", received=str(error), help="is it the path of a file that you may read?") from error
 
 
 class Columns:
@@ -69,7 +69,11 @@ class Columns:
         try:
             return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
         except (pa.ArrowException, ValueError) as error:
-            raise TableError(f"{self._path}: column `{header}` holds no numbers", received=str(error).split("\n")[0]) from error
+            raise TableError(
+                f"{self._path}: column `{header}` holds no numbers",
+                received=str(error).split("\n")[0],
+                help="take the file as it was published; what is unknown is an empty cell",
+            ) from error
 
     def texts(self, header: str) -> list[str]:
         """A column as texts, stripped. Raises TableError when it is missing."""
@@ -83,7 +87,11 @@ class Columns:
 
     def _column(self, header: str) -> Any:
         if header not in self.headers:
-            raise TableError(f"{self._path} has no column `{header}`", received=", ".join(self.headers[:8]))
+            raise TableError(
+                f"{self._path} has no column `{header}`",
+                received=", ".join(self.headers[:8]),
+                help="take the file as it was published, with all its columns",
+            )
         return self._table.column(self.headers.index(header)).combine_chunks()
 
 
@@ -106,7 +114,11 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
     lines = body[: 1 << 16].decode("utf-8-sig", errors="replace").splitlines()
     skipped = next((i for i, line in enumerate(lines) if first.lower() in line.lower()), None)
     if skipped is None:
-        raise TableError(f"{path} has no header line with `{first}`", received=lines[0][:80] if lines else "an empty file")
+        raise TableError(
+            f"{path} has no header line with `{first}`",
+            received=lines[0][:80] if lines else "an empty file",
+            help="take the file as it was published, its header line with it",
+        )
     header = lines[skipped]
     separator = max(SEPARATORS, key=header.count)
     sample = lines[skipped + 1] if skipped + 1 < len(lines) else ""
@@ -121,7 +133,11 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
             ),
         )
     except (pa.ArrowException, ValueError) as error:
-        raise TableError(f"{path} is no table", received=str(error).split("\n")[0]) from error
+        raise TableError(
+            f"{path} is no table",
+            received=str(error).split("\n")[0],
+            help="take the file as it was published; fetch it again if it was cut off",
+        ) from error
     return Columns(path, table)
 
 

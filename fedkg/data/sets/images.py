@@ -95,7 +95,7 @@ def _idx_array(path: Path) -> U8:
     body = opened(path)
     sizes = [int.from_bytes(body[at : at + 4], "big") for at in range(4, 4 + 4 * body[3], 4)] if len(body) > 3 else []
     if body[:3] != b"\0\0\x08" or len(body) != 4 + 4 * len(sizes) + int(np.prod(sizes)):
-        raise TableError(f"{path} is no whole IDX file of bytes")
+        raise TableError(f"{path} is no whole IDX file of bytes", help="fetch it again: it was cut off, or is another file")
     return np.frombuffer(body, dtype=np.uint8, offset=4 + 4 * len(sizes)).reshape(sizes)
 
 
@@ -136,7 +136,11 @@ def _images(
     x /= 255.0
     y = np.concatenate(codes).astype(np.int64)
     if len(y) and int(y.max()) >= len(classes):
-        raise TableError(f"{source}: a label is none of the {len(classes)} classes", received=str(int(y.max())))
+        raise TableError(
+            f"{source}: a label is none of the {len(classes)} classes",
+            received=str(int(y.max())),
+            help="fetch it again: it is damaged, or is another file",
+        )
     return DataSet(
         name=name,
         source=source,

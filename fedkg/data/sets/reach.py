@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.data.sets.record import DataSet
 from fedkg.errors import TableError
 from fedkg.learned import Window
-from fedkg.tables import Table, parse_times
+from fedkg.tables import Table, parse_times, zone_of
 
 _SECONDS = {"s": 1, "h": 3600}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,22 +56,41 @@ def reach_of_table(table: Table, header: str) -> Window | None:
         known = numbers[np.isfinite(numbers)]
         return (f"{known.min():.12g}", f"{known.max():.12g}") if known.size else None
     try:
-        moments = [moment for moment in table.times(header)[0] if moment is not None]
+        return _between(table.times(header)[0], table.texts(header))
     except TableError:  # day and month cannot be told apart
         return None
-    return (min(moments).isoformat(), max(moments).isoformat()) if moments else None
 
 
-def reach_of_rows(table: Table, rows: int, beside: Sequence[str]) -> Window:
+def reach_of_rows(table: Table, rows: int, beside: Sequence[str]) -> Window | None:
     """The first and the last time of the first rows of a table in order: of its first column of moments, else the numbers of the rows.
+
+    None where there are no rows.
 
     Args:
         beside: headers that are measurements.
     """
+    if rows < 1:
+        return None
     for header in table.headers:
         if header not in beside and not table.is_numeric(header):
             texts = table.texts(header)[:rows]
-            first, last = parse_times([texts[0], texts[-1]])
-            if first is not None and last is not None and all("/" not in text for text in (texts[0], texts[-1])):
-                return min(first, last).isoformat(), max(first, last).isoformat()
+            ends = [texts[0], texts[-1]]
+            moments = parse_times(ends)
+            found = _between(moments, ends)
+            if found is not None and None not in moments and all("/" not in text for text in ends):
+                return found
     return "row 1", f"row {rows}"
+
+
+def _between(moments: Sequence[datetime | None], texts: Sequence[str]) -> Window | None:
+    """From the first moment to the last, as ISO 8601: in UTC (``Z``) where all name their zone, without one where none does.
+
+    None where no moment is known, or some name a zone and others do not: they cannot be put in order.
+    """
+    known = [(moment, zone_of(text)) for moment, text in zip(moments, texts, strict=True) if moment is not None]
+    zones = [zone is not None for _, zone in known]
+    if not known or any(zones) != all(zones):
+        return None
+    times = [moment if zone is None else moment - zone for moment, zone in known]
+    mark = "Z" if any(zones) else ""
+    return min(times).isoformat() + mark, max(times).isoformat() + mark

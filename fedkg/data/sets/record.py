@@ -91,7 +91,12 @@ class DataSet:
         """
         if self.clients is None or not (rows := np.flatnonzero(self.clients == name)).size:
             known = "none" if self.clients is None else ", ".join(self.client_names[:8])
-            raise JobError(f"data set {self.name} has no client {name}", expected=known, received=name)
+            raise JobError(
+                f"data set {self.name} has no client {name}",
+                expected=known,
+                received=name,
+                help="name one of these, or leave out `sites` for all of them",
+            )
         return self.take(rows if self.time is None else rows[np.argsort(self.time[rows], kind="stable")])
 
     @property

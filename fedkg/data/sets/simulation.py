@@ -89,7 +89,11 @@ def _run(home: Path, program: str, options: list[str], folder: Path) -> str:
     command = [str(home / "bin" / program), *options]
     done = subprocess.run(command, cwd=folder, env={**os.environ, "SUMO_HOME": str(home)}, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise JobError(f"the simulation of a city failed in {program}", received=(done.stderr or done.stdout).strip()[-300:])
+        raise JobError(
+            f"the simulation of a city failed in {program}",
+            received=(done.stderr or done.stdout).strip()[-300:],
+            help="what the program says stands above; check the numbers in the city file",
+        )
     return done.stdout
 
 

@@ -91,7 +91,7 @@ def _city(path: Path) -> City:
         field = ".".join(str(part) for part in first["loc"]) or "the city"
         raise JobError(f"{path}: {field}: {first['msg']}", expected=", ".join(City.model_fields), received=str(first["input"])) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise JobError(f"{path} is not TOML", received=str(error)) from error
+        raise JobError(f"{path} is not TOML", received=str(error), help="lines such as `blocks = 4`, texts in quotes") from error
 
 
 def _write(path: Path, segments: tuple[str, ...], measured: F64, interval: float, version: str) -> None:
@@ -114,11 +114,20 @@ def _read(path: Path, size: int | None) -> DataSet:
     every = np.unique(times)
     if len(names) != len(segments) * len(every):
         expected = f"{len(segments)} segments in {len(every)} intervals"
-        raise TableError(f"{path}: not one row for each segment and interval", expected=expected, received=f"{len(names)} rows")
+        raise TableError(
+            f"{path}: not one row for each segment and interval",
+            expected=expected,
+            received=f"{len(names)} rows",
+            help="one row for each segment and interval, each pair once",
+        )
     place = {name: position for position, name in enumerate(segments)}
     order = np.lexsort((times, np.array([place[name] for name in names.tolist()])))
     if not np.array_equal(times[order].reshape(len(segments), -1), np.broadcast_to(every, (len(segments), len(every)))):
-        raise TableError(f"{path}: not one row for each segment and interval", received="some twice, and others not at all")
+        raise TableError(
+            f"{path}: not one row for each segment and interval",
+            received="some twice, and others not at all",
+            help="one row for each segment and interval, each pair once",
+        )
     measured = values[order].reshape(len(segments), len(every), len(QUANTITIES))[:, :size]
     return _as_set(str(path), segments, measured, every[:size], float(every[1] - every[0]) if len(every) > 1 else 1.0)
 

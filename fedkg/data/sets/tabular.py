@@ -84,7 +84,11 @@ def load_secom(path: str | Path, seed: int, size: int | None) -> DataSet:
         features = tuple(header for header in table.headers if header != "Status")
         x, status = table.matrix(features), table.numbers("Status")
     if not set(np.unique(status)) <= {-1.0, 1.0}:
-        raise TableError(f"{path}: the status of SECOM is -1 or 1", received=str(np.unique(status)[:4]))
+        raise TableError(
+            f"{path}: the status of SECOM is -1 or 1",
+            received=str(np.unique(status)[:4]),
+            help="take secom_labels.data as it was published",
+        )
     return drawn(_secom(x, (status > 0).astype(np.float64), features, str(path)), size, seed)
 
 
@@ -111,7 +115,11 @@ def _uci_secom(root: Path) -> tuple[F64, F64]:
     values = [line.split() for line in opened(found(root, ["secom.data"], "SECOM")[0]).decode().splitlines() if line.strip()]
     marks = [line.split()[0] for line in opened(found(root, ["secom_labels.data"], "SECOM")[0]).decode().splitlines() if line.strip()]
     if len(values) != len(marks) or len({len(row) for row in values}) != 1:
-        raise TableError(f"{root}: secom.data and secom_labels.data do not fit", received=f"{len(values)} rows and {len(marks)} labels")
+        raise TableError(
+            f"{root}: secom.data and secom_labels.data do not fit",
+            received=f"{len(values)} rows and {len(marks)} labels",
+            help="take both files of the same publication, whole",
+        )
     return np.array(values, dtype=np.float64), np.array(marks, dtype=np.float64)
 
 

@@ -119,7 +119,11 @@ def _ics(name: str, path: str | Path, train: list[str], test: list[str], time: s
         features = features or own
         if own != features:
             other = sorted(set(own) ^ set(features))
-            raise TableError(f"{file} has other columns than the files before it", received=", ".join(other[:8]) or "another order")
+            raise TableError(
+                f"{file} has other columns than the files before it",
+                received=", ".join(other[:8]) or "another order",
+                help="all files of one folder have the same columns in the same order",
+            )
         y = np.max([_marked(table, mark) for mark in marks], axis=0) if marks else _beside(file, table.rows, attacked)
         moments = seconds(table.texts(next(header for header in table.headers if header.lower().startswith(time))))
         runs.append((file.name.split(".")[0], moments[:size], table.matrix(features)[:size], y[:size], attacked))

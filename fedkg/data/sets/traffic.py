@@ -127,7 +127,11 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
             ]
             first = header.index("hour_00")
         except ValueError as error:
-            raise TableError(f"{path}: a column of the volume record is missing", received=str(error)) from error
+            raise TableError(
+                f"{path}: a column of the volume record is missing",
+                received=str(error),
+                help="take the records as they were published, with all their columns",
+            ) from error
         cut = (line.split("|") for line in lines[1:] if line.strip())
         fields = ([*(row[place] for place in places), *row[first : first + 24]] for row in cut)
     else:
@@ -139,7 +143,15 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
             number = int(datetime(whole, int(month), int(day), tzinfo=UTC).timestamp() // 86_400)
             volumes = np.array([float(text) if text.strip() else np.nan for text in hours])
         except ValueError as error:
-            raise TableError(f"{path}: a volume record cannot be read", received=str(error)) from error
+            raise TableError(
+                f"{path}: a volume record cannot be read",
+                received=str(error),
+                help="take the records as they were published; fetch the file again if it was cut off",
+            ) from error
         if len(volumes) != 24:
-            raise TableError(f"{path}: a volume record has not 24 hours", received=str(len(volumes)))
+            raise TableError(
+                f"{path}: a volume record has not 24 hours",
+                received=str(len(volumes)),
+                help="take the records as they were published; one line is one day",
+            )
         yield f"{state.strip()}-{station.strip()}", f"{direction.strip()}{lane.strip()}", number, np.where(volumes < 0, np.nan, volumes)

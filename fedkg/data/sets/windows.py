@@ -134,7 +134,11 @@ def labelled_windows(
 
 def _cut(data: DataSet, history: int, horizon: int, stride: int, every: Sequence[Series], target: Target, task: Task) -> DataSet:
     if min(history, stride) < 1 or horizon < (task == "forecast"):
-        raise JobError("windows need a history, a stride and a horizon of at least 1", received=f"{history}, {stride}, {horizon}")
+        raise JobError(
+            "windows need a history, a stride and a horizon of at least 1",
+            received=f"{history}, {stride}, {horizon}",
+            help="data.window: {history: 24, horizon: 12, stride: 12}",
+        )
     parts: list[tuple[F64, F64, list[str], F64, NDArray[np.bool_]]] = []
     for one in every:
         first = np.arange(0, len(one.x) - history - horizon + 1, stride)
@@ -148,7 +152,9 @@ def _cut(data: DataSet, history: int, horizon: int, stride: int, every: Sequence
     if not sum(len(x) for x, *_ in parts):
         longest = max((len(one.x) for one in every), default=0)
         raise JobError(
-            f"data set {data.name}: no window of {history} + {horizon} steps is left", received=f"series of at most {longest} steps"
+            f"data set {data.name}: no window of {history} + {horizon} steps is left",
+            received=f"series of at most {longest} steps",
+            help="take a shorter data.window.history or horizon, or longer series",
         )
     x, y, time, test = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 3, 4))
     names = np.empty(len(x), dtype=object)
@@ -173,12 +179,19 @@ def _on_grid(data: DataSet, client: str) -> Series:
     data = data if known.all() else data.take(known)
     assert data.time is not None
     if not data.samples:
-        raise JobError(f"data set {data.name}: client {client or data.name} has no row with a time")
+        raise JobError(
+            f"data set {data.name}: client {client or data.name} has no row with a time",
+            help="fill in the column of the times, or leave the client out",
+        )
     place = np.round((data.time - data.time[0]) / data.step).astype(np.int64)
     steps = int(place[-1]) + 1
     if steps > 100 * len(place):
         span = f"{len(place)} rows over {steps} steps of {data.step:g} {data.step_unit}"
-        raise JobError(f"data set {data.name}: the rows of client {client or data.name} are no even series", received=span)
+        raise JobError(
+            f"data set {data.name}: the rows of client {client or data.name} are no even series",
+            received=span,
+            help="even out the times before: one row for each step, none twice",
+        )
     x, y = np.full((steps, data.x.shape[1]), np.nan), np.full(steps, np.nan)
     x[place], y[place] = data.x, data.y
     latest = np.zeros(steps, dtype=np.int64)
@@ -206,5 +219,10 @@ def _bridged(x: F64, longest: int | None) -> F64:
 
 def _position(data: DataSet, name: str) -> int:
     if name not in data.features:
-        raise JobError(f"data set {data.name} has no feature {name}", expected=", ".join(data.features[:12]), received=name)
+        raise JobError(
+            f"data set {data.name} has no feature {name}",
+            expected=", ".join(data.features[:12]),
+            received=name,
+            help="name one of these in data.window.targets",
+        )
     return data.features.index(name)

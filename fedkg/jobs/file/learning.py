@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from fedkg.jobs.file.part import Count, Part, Positive
+from fedkg.jobs.file.part import Count, DeviceName, Part, Positive, SiteName
 
 
 class Learning(Part):
@@ -28,7 +28,18 @@ class Learning(Part):
         description="Whether steps are divided by squared norms (on averages: by mean ones), so that rates need not fit the data's scale. "
         "The server's are divided by those of all drivers of a client together.",
     )
-    lags: Count | Literal["choose"] = Field(
+    lags: Count | Literal["choose"] | dict[SiteName, Count] = Field(
         default=1,
-        description="How many steps before may drive; `choose`: as many, up to five, as the Bayesian information criterion wants.",
+        description="How many steps before may drive a client: a number for all; by a client's name, 1 where it is not named; `choose`: as "
+        "many for each, one to five, as the Bayesian information criterion wants.",
     )
+    device: DeviceName = Field(
+        default="cpu",
+        description="Where one sample a step is learnt: cpu, cuda, or cuda:1 for the second of several; other modes are for cpu.",
+    )
+
+    @model_validator(mode="after")
+    def _device_has_work(self) -> Learning:
+        if self.device != "cpu" and self.mode != "sequential":
+            raise ValueError(f"`device: {self.device}` is for `mode: sequential`; `{self.mode}` is learnt on the processor, from averages")
+        return self

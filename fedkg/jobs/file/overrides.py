@@ -52,7 +52,11 @@ def _parsed(raw: str, text: str) -> Any:
     try:
         return yaml.safe_load(raw) if raw.strip() else None
     except (yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"--set {text}: the value is not YAML", received=raw) from error
+        raise UsageError(
+            f"--set {text}: the value is not YAML",
+            received=raw,
+            help="quote what has brackets, braces or colons in it: --set 'field=[a, b]'",
+        ) from error
 
 
 def _keys(field: str) -> list[str]:
@@ -71,7 +75,9 @@ def _put(document: dict[str, Any], keys: Sequence[str], value: Any, text: str) -
         elif isinstance(inner, list) and key == "sites":
             inner = place[key] = {site: {} for site in inner}
         if not isinstance(inner, dict):
-            raise UsageError(f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields of its own", received=repr(inner))
+            raise UsageError(
+                f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields of its own", received=repr(inner), help="set the field itself"
+            )
         place = inner
     place[keys[-1]] = value
 
@@ -87,5 +93,9 @@ def _found(field: str, value: Any, text: str, base: Path) -> Any:
     tried = list(dict.fromkeys(str((folder / path).resolve()) for folder in (Path.cwd(), base)))
     found = next((place for place in tried if Path(place).exists()), None)
     if found is None:
-        raise UsageError(f"--set {text}: there is no such file", received="tried " + " and ".join(tried))
+        raise UsageError(
+            f"--set {text}: there is no such file",
+            received="tried " + " and ".join(tried),
+            help="a path is looked for in the folder you stand in, then beside the job file",
+        )
     return found

@@ -50,7 +50,9 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise JobError(f"{path} is not a text file", expected="a YAML job file in UTF-8") from error
     except OSError as error:
-        raise UsageError(f"cannot read job file {path}", received=error.strerror or str(error)) from error
+        raise UsageError(
+            f"cannot read job file {path}", received=error.strerror or str(error), help="a path is looked for in the folder you stand in"
+        ) from error
 
 
 def job_of(
@@ -140,7 +142,7 @@ def parse_yaml(text: str, name: str) -> Document:
                 if isinstance(key, yaml.ScalarNode):
                     if key.value in seen:
                         place = f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}"
-                        raise JobError(f"{name}: field `{key.value}` stands twice in one place", received=place)
+                        raise JobError(f"{name}: field `{key.value}` stands twice in one place", received=place, help="keep one of them")
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
@@ -150,14 +152,25 @@ def parse_yaml(text: str, name: str) -> Document:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise JobError(f"{name} is not YAML{where}", received=str(problem)) from error
+        raise JobError(
+            f"{name} is not YAML{where}",
+            received=str(problem),
+            help="lines such as `field: value`, those of a section indented by blanks alike",
+        ) from error
     except ValueError as error:  # a number of thousands of digits, a date that no calendar has
-        raise JobError(f"{name} has a value that cannot be read", received=str(error)) from error
+        raise JobError(f"{name} has a value that cannot be read", received=str(error), help="quote it, if it is meant as a text") from error
     except RecursionError as error:
-        raise JobError(f"{name} is nested too deeply to be a job") from error
+        raise JobError(
+            f"{name} is nested too deeply to be a job", help="a job has three or four levels of fields; are brackets left open?"
+        ) from error
     if not isinstance(document, dict):
         received = "an empty file" if document is None else f"a {type(document).__name__}"
-        raise JobError(f"{name} is not a job file", expected="fields such as `rules:`, `sites:`, `training:`", received=received)
+        raise JobError(
+            f"{name} is not a job file",
+            expected="fields such as `rules:`, `sites:`, `training:`",
+            received=received,
+            help="begin with one of the examples, or see the reference of the job file",
+        )
     return document
 
 

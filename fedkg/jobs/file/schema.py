@@ -15,7 +15,7 @@ from fedkg.jobs.file.algorithm import Algorithm
 from fedkg.jobs.file.augment import Augment
 from fedkg.jobs.file.data import Data, Site
 from fedkg.jobs.file.model import Model
-from fedkg.jobs.file.part import Count, Name, Part, Positive, Seeds, Share, SiteName, Value
+from fedkg.jobs.file.part import Count, DeviceName, Name, Part, Positive, Seeds, Share, SiteName, Value
 from fedkg.jobs.file.privacy import Privacy
 
 MOST_SITES = 100_000
@@ -48,10 +48,8 @@ class Training(Part):
     client_memory: Count = Field(
         default=1024, description="MiB that what is remembered of sites may take in memory; the rest is kept in files of the run folder."
     )
-    device: str = Field(
-        default="cpu",
-        pattern=r"^(cpu|cuda(:\d+)?)$",
-        description="Where the sites' models are trained: cpu, cuda, or cuda:1 for the second of several.",
+    device: DeviceName = Field(
+        default="cpu", description="Where the sites' models are trained: cpu, cuda, or cuda:1 for the second of several."
     )
     precision: Literal["float32", "bfloat16"] = Field(
         default="float32", description="bfloat16 computes the sites' steps in mixed precision; for accelerators."

@@ -60,7 +60,11 @@ def augmented(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> Augment
     own, last = found.series(allowed, 1), 1 if job.data.window.horizon else 0
     if alone:
         made = states_of(found, own, None, section.states, section.reads)
-        return Augmented(samples=_with(samples, section, made, firsts, last), notes=tuple(f"states: {note}" for note in found.notes))
+        notes = (
+            f"states: {len(names)} sites, each with a filter of its own, learnt on {found.stop - found.start:,} steps; nothing is sent",
+            *(f"states: {note}" for note in found.notes),
+        )
+        return Augmented(samples=_with(samples, section, made, firsts, last), notes=notes)
     lags, said = lags_of(section.learning, own.clients, allowed)
     known = found.series(allowed, lags)
     learnt, course = learnt_by(section.learning, known)

@@ -16,9 +16,9 @@ def sample_checks(pack: Pack, data: DataSet) -> list[Row]:
     """Lines of `checks.csv`; none for windows and images, whose rows are not apart."""
     if data.x.ndim != 2 or all(rule.output for rule in pack.manifest.rules):
         return []
-    frame = Frame(name=data.name, columns={})
-    for place, name in enumerate(data.features):
-        frame = frame.with_numbers(name, np.asarray(data.x[:, place], dtype=np.float64))
+    asked = _asked(pack)
+    read = [place for place, name in enumerate(data.features) if name in asked] or [0]  # one column at least, which says how many rows
+    frame = Frame(name=data.name, columns={data.features[place]: np.asarray(data.x[:, place], dtype=np.float64) for place in read})
     for column in pack.manifest.contract.columns:
         if column.type == "category":
             texts = (*column.vocabulary, "")
@@ -43,3 +43,11 @@ def sample_checks(pack: Pack, data: DataSet) -> list[Row]:
             }
         )
     return found
+
+
+def _asked(pack: Pack) -> set[str]:
+    """Headers that the rules may ask a table for: a wide table is not held once more, in float64, for rules that read little of it."""
+    contract = pack.manifest.contract
+    headers = [column.source for column in contract.columns] + [model.column for model in pack.manifest.knowledge]
+    headers += [header for view in contract.views for header in view.groups] + [contract.time or "", contract.trace or ""]
+    return {form for header in headers for form in (header, " ".join(header.split()))}

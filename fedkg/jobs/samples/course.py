@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.federated import Algorithm, Clients, Problem
+from fedkg.federated import Algorithm, Clients, Problem, Settings
 from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.evaluation import best_threshold
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
 from fedkg.federated.temporal.judged import Kept
@@ -24,11 +25,11 @@ from fedkg.federated.temporal.used import used_properties
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.folder import Row
 from fedkg.jobs.learned import property_rows
-from fedkg.jobs.samples.figures import answered, figures_of, mean_of, threshold_of
+from fedkg.jobs.samples.figures import answered_at, figures_of, mean_of
+from fedkg.jobs.samples.inputs import Inputs
 from fedkg.jobs.samples.rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
 from fedkg.jobs.set_rows import set_rows
-from fedkg.jobs.training import settings_of
 from fedkg.learned import CausalEdge, Window
 from fedkg.models import Params
 
@@ -38,7 +39,7 @@ class SampleCourse:
     """See `Course`.
 
     Attributes:
-        x: what models read of all samples of the run. owner: for which site each test sample is judged; -1 for none.
+        inputs: what models read of all samples of the run. owner: for which site each test sample is judged; -1 for none.
         reaches: from when to when each site's own samples reach; None where they have no time.
         shared: whether test samples belong to nobody, so that figures are those of each model on all of them, and their mean.
         inferred: what was mined in the sites' series. sets: what the sites' parameters are kept in.
@@ -49,8 +50,9 @@ class SampleCourse:
     samples: Samples
     problem: Problem
     algorithm: Algorithm
+    settings: Settings
     rules: SampleRules
-    x: Tensor
+    inputs: Inputs
     owner: Index
     reaches: tuple[Window | None, ...]
     shared: bool
@@ -67,7 +69,7 @@ class SampleCourse:
         places = self._places()
         answers = torch.cat(
             [
-                answered(self.problem.model, params, self.x[torch.from_numpy(test[own])])
+                answered_at(self.problem.model, params, self.inputs, test[own])
                 for params, own in zip(self._each(models), places, strict=True)
                 if len(own)
             ]
@@ -84,7 +86,7 @@ class SampleCourse:
             index = torch.from_numpy(test[own])
             violation = None
             if self.rules.module is not None and len(own):
-                found = self.rules.verdicts(self.problem.model, params, self.x[index], index)
+                found = self.rules.verdicts(self.problem.model, params, self.inputs, index)
                 verdicts.append((found, index))
                 applied = int(found.applied.sum())
                 violation = int(found.broken.sum()) / applied if applied else None
@@ -121,10 +123,10 @@ class SampleCourse:
         return [np.flatnonzero(self.owner == site) for site in range(len(self.problem.clients.names))]
 
     def _targets(self, rows: Index) -> Tensor:
-        return torch.from_numpy(self.samples.ready.data.y[rows])
+        return torch.from_numpy(self.samples.ready.y[rows])
 
     def _figures(self, params: Params, rows: Index) -> dict[str, float]:
-        answers = answered(self.problem.model, params, self.x[torch.from_numpy(rows)])
+        answers = answered_at(self.problem.model, params, self.inputs, rows)
         return figures_of(self.samples.ready, answers, self._targets(rows), self._threshold(params))
 
     def _threshold(self, params: Params) -> float:
@@ -132,7 +134,8 @@ class SampleCourse:
         if not isinstance(given, str):
             return float(given)
         server = self.samples.rows(SERVER)
-        return threshold_of(given, self.problem.model, params, self.x[torch.from_numpy(server)], self._targets(server))
+        logits = answered_at(self.problem.model, params, self.inputs, server).squeeze(-1)
+        return best_threshold(torch.sigmoid(logits), self._targets(server))
 
     def _site(self, site: int, params: Params, rows: Index, violation: float | None) -> Row:
         figures = self._figures(params, rows) if len(rows) else {}
@@ -158,9 +161,11 @@ class SampleCourse:
             return []
         test, clients = self.samples.rows(TEST), self.problem.clients
         each = [torch.from_numpy(test[own]) for own in places]
-        y = torch.from_numpy(self.samples.ready.data.y)
-        held = Clients(names=clients.names, x=tuple(self.x[index] for index in each), y=tuple(y[index].to(torch.float32) for index in each))
-        work = Work(problem=self.problem, algorithm=self.algorithm, settings=settings_of(self.arm), pool=pool(clients))
+        y = torch.from_numpy(self.samples.ready.y)
+        held = Clients(
+            names=clients.names, x=tuple(self.inputs.of(index) for index in each), y=tuple(y[index].to(torch.float32) for index in each)
+        )
+        work = Work(problem=self.problem, algorithm=self.algorithm, settings=self.settings, pool=pool(clients))
         found = judged_properties(work, state, self.inferred, held)
         section = algorithm_of(self.arm.job)
         clustered = section.grouping.fedstl is not None or section.grouping.ifca is not None

@@ -12,7 +12,9 @@ from torch import Tensor
 from fedkg.data.sets import Standardised
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.losses import KnownSquaredError, Loss
-from fedkg.federated.evaluation import Detection, accuracy, best_threshold, detection
+from fedkg.federated.evaluation import Detection, accuracy, detection
+from fedkg.jobs.samples.inputs import Inputs
+from fedkg.jobs.samples.samples import Index
 from fedkg.models import Model, Params, predict
 
 PIECE = 512
@@ -35,11 +37,16 @@ def answered(model: Model, params: Params, x: Tensor) -> Tensor:
     return torch.cat([predict(model, params, x[start : start + PIECE]) for start in range(0, len(x), PIECE)])
 
 
+def answered_at(model: Model, params: Params, inputs: Inputs, index: Index) -> Tensor:
+    """What one model answers to the samples at `index` among all of a run, [N, H]."""
+    return torch.cat([predict(model, params, inputs.of(index[start : start + PIECE])) for start in range(0, len(index), PIECE)])
+
+
 def figures_of(ready: Standardised, answers: Tensor, y: Tensor, threshold: float) -> dict[str, float]:
     """The figures of answers [N, H] to samples with targets [N] or [N, H], by column of `rounds.csv`; empty for no samples."""
     if not len(answers):
         return {}
-    match ready.data.task:
+    match ready.source.task:
         case "detection":
             logits = answers.squeeze(-1)
             found = detection(torch.sigmoid(logits), y, threshold)
@@ -74,8 +81,3 @@ def mean_of(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def right_of(found: Detection) -> float:
     """Which share of the alarms is right; NaN where there is no alarm."""
     return found.precision if found.true_positive + found.false_positive else math.nan
-
-
-def threshold_of(given: float | str, model: Model, params: Params, x: Tensor, y: Tensor) -> float:
-    """The threshold of a detection: as given, or the best F1 on the server's samples."""
-    return float(given) if not isinstance(given, str) else best_threshold(torch.sigmoid(answered(model, params, x).squeeze(-1)), y)

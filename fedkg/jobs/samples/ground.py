@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.data import Scaling
-from fedkg.data.partition import Split
 from fedkg.errors import JobError
 from fedkg.federated import Clients, Problem, clients_of
 from fedkg.federated.model.answers import Projected
@@ -30,15 +29,16 @@ from fedkg.jobs.file.schema import Job
 from fedkg.jobs.file.uncovered import taken_as_known
 from fedkg.jobs.folder import Row
 from fedkg.jobs.graphs import Graphs
-from fedkg.jobs.guarded import derived, guarded
+from fedkg.jobs.guarded import derived, digest, guarded
 from fedkg.jobs.measure import MEASURES, Measure
 from fedkg.jobs.samples.augmented import Augmented, augmented
 from fedkg.jobs.samples.checks import sample_checks
 from fedkg.jobs.samples.course import SampleCourse
 from fedkg.jobs.samples.figures import loss_of
-from fedkg.jobs.samples.known import codes_of, told, with_told
+from fedkg.jobs.samples.inputs import Inputs, inputs_of
+from fedkg.jobs.samples.known import codes_of, told
 from fedkg.jobs.samples.rules import SampleRules, laid_out, layout_of, output_of, sample_rules, selecting
-from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples, counted, dealt, held_out, owners, reach_of_samples, read_samples
+from fedkg.jobs.samples.samples import SERVER, TEST, Dealt, Index, Samples, counted, dealt, held_out, owners, reach_of_samples, read_samples
 from fedkg.jobs.samples.trusted import cross_validated
 from fedkg.jobs.set_rows import sets_of_arm
 from fedkg.jobs.tables.prepare import flipped
@@ -49,23 +49,6 @@ from fedkg.pack import Pack
 
 MOST_MINED = 0.05
 """Share of its samples that a site shares where no algorithm says how much: its properties are mined all the same, to be judged by."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dealt:
-    """The samples of the sites in some arms.
-
-    Attributes:
-        split: of the samples at `rows` (positions among all). owner: for which site each test sample is judged; -1 for none.
-    """
-
-    split: Split
-    rows: Index
-    owner: Index
-
-    def of(self, site: int) -> Index:
-        """Positions of a site's samples among all."""
-        return self.rows[self.split.index[site]]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -79,7 +62,7 @@ class Sets:
     _graphs: Graphs
     scenes: dict[str, Dealt] = field(default_factory=dict)
     _augmented: dict[str, Augmented] = field(default_factory=dict)
-    _x: dict[str, Tensor] = field(default_factory=dict)
+    _inputs_made: dict[str, Inputs] = field(default_factory=dict)
     _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
     _mined: dict[str, Inferred] = field(default_factory=dict)
 
@@ -113,7 +96,10 @@ class Sets:
                 split, rows = dealt(self.samples, arm.job, arm.seed)
                 owner = owners(self.samples, arm.job, split, rows, arm.seed)
                 self.scenes[arm.scenario] = Dealt(split=split, rows=rows, owner=owner)
-        for arm in {arm.job.model.model_dump_json() + self._of(arm): arm for arm in arms}.values():
+        firsts: dict[str, Arm] = {}
+        for arm in arms:
+            firsts.setdefault(arm.job.model.model_dump_json() + self._of(arm), arm)
+        for arm in firsts.values():
             head_of(arm.job.model, self._model(arm, trust=0.0, rules=self._rules(arm)))
 
     def sites(self, arm: Arm) -> int:
@@ -158,15 +144,16 @@ class Sets:
         trust, said = self._trusted(arm)
         rules = self._rules(arm)
         model = self._model(arm, trust, rules)
-        x, server = self._inputs(arm), self.samples.rows(SERVER)
-        clients = self._clients(arm, scene, x)
+        inputs, server = self._inputs(arm), self.samples.rows(SERVER)
+        clients = self._clients(arm, scene, inputs)
         problem = Problem(
             model=model,
             loss=loss_of(self.samples.source.task, self._positive_weight(arm, scene)),
             clients=replace(clients, keys=self._keys(rules, scene)),
-            scorer=rules.scorer(model, x[torch.from_numpy(self._probe(arm))], torch.from_numpy(self._probe(arm))),
-            root=self._root(rules, x, server) if len(server) else None,
+            scorer=rules.scorer(model, inputs.of(self._probe(arm)), torch.from_numpy(self._probe(arm))),
+            root=self._root(rules, inputs, server) if len(server) else None,
         )
+        settings = settings_of(arm, clients)
         found = self._properties(arm, clients, section.grouping.fedstl.share if section.grouping.fedstl else MOST_MINED)
         sets = sets_of_arm(section, self.pack, clients.names)
         algorithm = assembled(
@@ -176,9 +163,10 @@ class Sets:
             arm=arm,
             samples=read.samples,
             problem=problem,
-            algorithm=guarded(arm.job, section, algorithm, problem, settings_of(arm)),
+            algorithm=guarded(arm.job, section, algorithm, problem, settings),
+            settings=settings,
             rules=rules,
-            x=x,
+            inputs=inputs,
             owner=scene.owner,
             reaches=tuple(reach_of_samples(self.samples.source, self.job, scene.of(site)) for site in range(len(scene.split.sites))),
             shared=not arm.job.data.own_sites,
@@ -217,11 +205,15 @@ class Sets:
         which = f"{self.samples.source.name}: {task}"
         if task != "detection":
             if job.training.positive_weight != 1.0:
-                raise JobError("training.positive_weight: there is no rare bad case to weigh", received=which)
+                raise JobError("training.positive_weight: there is no rare bad case to weigh", received=which, help="leave it out")
             if job.evaluation.threshold != 0.5:
-                raise JobError("evaluation.threshold: there is no failure to be told by one", received=which)
+                raise JobError("evaluation.threshold: there is no failure to be told by one", received=which, help="leave it out")
         if arm.corrupt is not None and task not in ("detection", "classes"):
-            raise JobError("corrupt: labels are flipped, and what is predicted here is a number", received=which)
+            raise JobError(
+                "corrupt: labels are flipped, and what is predicted here is a number",
+                received=which,
+                help="leave out `corrupt`, or predict a class",
+            )
         fedstl = algorithm_of(job).grouping.fedstl
         if fedstl is not None and not self.pack.manifest.inferences:
             raise JobError(
@@ -232,7 +224,7 @@ class Sets:
     def _rules(self, arm: Arm) -> SampleRules:
         samples = self._read(arm).samples
         source, ready = samples.source, samples.ready
-        extra = self._wide(arm).shape[-1] - ready.data.x.shape[-1]
+        extra = self._inputs(arm).shape[-1] - source.x.shape[-1]
         told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
         return sample_rules(self.pack, source, ready, self.output, told_names, self._horizon, coded=arm.job.training.projection)
 
@@ -245,7 +237,7 @@ class Sets:
         """The model of an arm, with what is known of its answers, and what rules ask of them, around it."""
         model = self._told_model(arm, trust)
         if self._laid:
-            model = Laid(model=model, shape=self._wide(arm).shape[1:])
+            model = Laid(model=model, shape=self._inputs(arm).shape)
         if not arm.job.training.projection:
             return model
         if rules.rows is None or self.samples.source.task == "classes":
@@ -257,7 +249,7 @@ class Sets:
 
     def _told_model(self, arm: Arm, trust: float) -> Model:
         """The model of an arm, with what is known of its answers around it."""
-        data, section = self._read(arm).samples.ready.data, arm.job.model
+        data, section = self._read(arm).samples.source, arm.job.model
         outputs = len(data.classes) if data.task == "classes" else len(data.targets) if data.task == "forecast" else 1
         graph = self._graphs.of(arm.job, data.features)
         model = built(section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph)
@@ -270,29 +262,30 @@ class Sets:
             return BoundedChance(model=model, width=width, windows=data.x.ndim == 3, trust=trust)
         return Bounded(model=model, width=width, numbers=outputs, windows=data.x.ndim == 3, trust=trust)
 
-    def _inputs(self, arm: Arm) -> Tensor:
-        """What models read of all samples, as they read it: laid out as rows where rules do, with codes where answers are projected."""
-        x = self._wide(arm)
-        if self._laid:
-            x = x.flatten(1)
-        columns = selecting(about_outputs(self.pack)) if arm.job.training.projection else []
-        codes = [torch.from_numpy(codes_of(column, self.samples.source)).to(x.dtype) for column in columns]
-        return torch.cat([x, torch.stack(codes, 1)], 1) if codes else x
-
-    def _wide(self, arm: Arm) -> Tensor:
-        """All samples in their own shape, with what is known behind their features where the arm injects it."""
-        inject, samples = arm.job.model.inject, self._read(arm).samples
-        key = f"{self._of(arm)}|" + ("" if inject is None else f"{inject.range}{inject.predict}")
-        if key not in self._x:
-            x = samples.ready.data.x
-            x = x if inject is None else with_told(np.asarray(x, dtype=np.float64), self._known(inject, samples))
-            self._x[key] = torch.from_numpy(np.ascontiguousarray(x)).to(torch.float32)
-        return self._x[key]
+    def _inputs(self, arm: Arm) -> Inputs:
+        """What models read of all samples: laid out as rows where rules do, with what is known behind the features where it is injected,
+        with codes where answers are projected. It lies as the first arm that reads it trains on it; other splits of it are copied."""
+        section, samples = arm.job, self._read(arm).samples
+        inject, projected = section.model.inject, section.training.projection
+        key = f"{self._of(arm)}|{projected}|" + ("" if inject is None else f"{inject.range}{inject.predict}")
+        if key not in self._inputs_made:
+            columns = selecting(about_outputs(self.pack)) if projected else []
+            self._inputs_made[key] = inputs_of(
+                samples.ready,
+                [self.scenes[arm.scenario].trained(), samples.rows(SERVER)],
+                told=None if inject is None else self._known(inject, samples),
+                codes=[codes_of(column, self.samples.source) for column in columns],
+                flat=self._laid,
+            )
+        return self._inputs_made[key]
 
     def _known(self, inject: Inject, samples: Samples) -> NDArray[np.float64]:
         source, outputs = samples.source, samples.ready.outputs
         if source.x.ndim == 4:
-            raise JobError("model.inject: knowledge is about signals, and the samples are images")
+            raise JobError(
+                "model.inject: knowledge is about signals, and the samples are images",
+                help="leave out `model.inject`, or take data of named signals",
+            )
         if source.task == "detection":  # a probability, in its own unit
             outputs = Scaling(names=(self.output,), mean=np.zeros(1), std=np.ones(1))
         channels = {name: self._name(name) for name in (outputs.names if outputs is not None else (self.output,))}
@@ -314,20 +307,20 @@ class Sets:
         if key not in self._trust:
             clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
             loss, rules = loss_of(self.samples.source.task, 1.0), self._rules(arm)
-            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings_of(arm))
+            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings_of(arm, clients))
             self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
         return self._trust[key]
 
-    def _clients(self, arm: Arm, scene: Dealt, x: Tensor) -> Clients:
-        """The sites with their samples, after any corruption."""
-        ready = self.samples.ready.data  # without its inputs, which may be large
-        targets = replace(ready, x=np.zeros((ready.samples, 1), dtype=np.float32)).take(scene.rows)
+    def _clients(self, arm: Arm, scene: Dealt, inputs: Inputs) -> Clients:
+        """The sites with their samples, after any corruption; their inputs lie one behind the other, and a row of zeros behind them."""
+        ready = self.samples.ready  # without its inputs, which may be large
+        targets = replace(ready.source, x=np.zeros((ready.source.samples, 1), dtype=np.float32), y=ready.y).take(scene.rows)
         clients = clients_of(targets, scene.split)
         y = dict(zip(clients.names, clients.y, strict=True))
         if arm.corrupt is not None:
             y[arm.corrupt.site] = self._damaged(arm, y[arm.corrupt.site])
-        places = [scene.split.sites.index(name) for name in clients.names]
-        return Clients(names=clients.names, x=tuple(x[torch.from_numpy(scene.of(place))] for place in places), y=tuple(y.values()))
+        together = inputs.end_to_end(scene.trained())
+        return Clients(names=clients.names, x=torch.split(together[:-1], list(clients.samples)), y=tuple(y.values()))
 
     def _damaged(self, arm: Arm, y: Tensor) -> Tensor:
         """Labels turned round in a share of the samples: 0 and 1, or the first class and the last, and so on."""
@@ -342,7 +335,10 @@ class Sets:
             return float(weight)
         positives = int((self.samples.source.y[scene.rows] > 0.5).sum())
         if not positives:
-            raise JobError("training.positive_weight: there is no failure among the training rows to balance")
+            raise JobError(
+                "training.positive_weight: there is no failure among the training rows to balance",
+                help="give a number, or rows with failures in them",
+            )
         return (len(scene.rows) - positives) / positives
 
     def _keys(self, rules: SampleRules, scene: Dealt) -> dict[str, tuple[Tensor, ...]]:
@@ -350,11 +346,16 @@ class Sets:
         each = [rules.of(torch.from_numpy(scene.of(site))) for site in sites]
         return {name: tuple(one[name] for one in each) for name in rules.codes}
 
-    def _root(self, rules: SampleRules, x: Tensor, server: Index) -> Clients:
+    def _root(self, rules: SampleRules, inputs: Inputs, server: Index) -> Clients:
         index = torch.from_numpy(server)
-        y = torch.from_numpy(self.samples.ready.data.y[server])
+        y = torch.from_numpy(self.samples.ready.y[server])
         y = y if self.samples.source.task == "classes" else y.to(torch.float32)
-        return Clients(names=("the server",), x=(x[index],), y=(y,), keys={name: (codes,) for name, codes in rules.of(index).items()})
+        return Clients(
+            names=("the server",),
+            x=(inputs.end_to_end(server)[:-1],),
+            y=(y,),
+            keys={name: (codes,) for name, codes in rules.of(index).items()},
+        )
 
     def _probe(self, arm: Arm) -> Index:
         """The samples on which the server judges models: as many as the job says of those that it holds."""
@@ -376,7 +377,8 @@ class Sets:
                 self._mined[key] = inferred(self.pack, clients, layout, steps=steps, share=share, seed=arm.seed)
             else:
                 x, y = self._of_server(arm)
-                seed = derived(arm.seed, key, *(one.text for one in self.pack.manifest.inferences))  # other numbers, other noise
+                texts = [one.text for one in self.pack.manifest.inferences]
+                seed = derived(arm.seed, key, *texts, digest(clients))  # other numbers or samples, other noise
                 self._mined[key] = inferred_privately(
                     self.pack, clients, layout, steps=steps, x=x, y=y, epsilon=mining.epsilon, share=mining.share, seed=seed
                 )
@@ -384,8 +386,8 @@ class Sets:
 
     def _of_server(self, arm: Arm) -> tuple[Tensor, Tensor]:
         """The samples on which the server judges models, with their targets."""
-        index = torch.from_numpy(self._probe(arm))
-        return self._inputs(arm)[index], torch.from_numpy(self.samples.ready.data.y)[index].to(torch.float32)
+        probe = self._probe(arm)
+        return self._inputs(arm).of(probe), torch.from_numpy(self.samples.ready.y[probe]).to(torch.float32)
 
 
 def on_sets(job: Job, pack: Pack) -> Sets:

@@ -62,7 +62,11 @@ def told(pack: Pack, data: DataSet, inject: Inject, outputs: Scaling | None, cha
     if not known:
         there = ", ".join(f"{model.kind} knowledge `{model.name}` of `{model.output}`" for model in pack.manifest.knowledge)
         of = " or ".join(f"`{name}`" for name in channels.values() if name) or "what is predicted"
-        raise JobError(f"model.inject: the rules have no {' or '.join(kinds)} knowledge of {of}", received=there or "no knowledge at all")
+        raise JobError(
+            f"model.inject: the rules have no {' or '.join(kinds)} knowledge of {of}",
+            received=there or "no knowledge at all",
+            help="write the knowledge into the rule file, or leave out `model.inject`",
+        )
     values = values_of(pack.manifest.contract, data)
     if outputs is None:
         return _classes(pack, known, values, data)

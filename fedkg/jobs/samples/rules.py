@@ -33,6 +33,7 @@ from fedkg.federated.temporal.forecast_rules import (
 )
 from fedkg.jobs.folder import Row
 from fedkg.jobs.samples.figures import PIECE
+from fedkg.jobs.samples.inputs import Inputs
 from fedkg.jobs.samples.known import codes_of
 from fedkg.models import Model, Params
 from fedkg.pack import Column, Pack
@@ -87,12 +88,13 @@ class SampleRules:
             else (ConstraintPenalty(rules=self.module, weight=weight),)
         )
 
-    def verdicts(self, model: Model, params: Params, x: Tensor, index: Tensor) -> Verdicts:
-        """What the rules say of one model's answers to samples, in float64."""
+    def verdicts(self, model: Model, params: Params, inputs: Inputs, index: Tensor) -> Verdicts:
+        """What the rules say of one model's answers to the samples at `index`, in float64."""
         stack = {name: value.double().unsqueeze(0) for name, value in params.items()}
         parts = []
-        for at in range(0, len(x), PIECE):
-            piece, places = x[at : at + PIECE].double(), index[at : at + PIECE]
+        for at in range(0, len(index), PIECE):
+            places = index[at : at + PIECE]
+            piece = inputs.of(places).double()
             with torch.no_grad():
                 if self.forecasts is not None:
                     answers = model.apply(stack, piece)[0]
@@ -193,9 +195,18 @@ def output_of(pack: Pack, output: str | None, wanted: bool) -> str:
     ruled = [column.label or column.name for column in pack.manifest.contract.columns if column.role == "output"]
     names = list(dict.fromkeys([*ruled, *(model.output for model in pack.manifest.knowledge)]))
     if output is not None and output not in names:
-        raise JobError("output: the rules have no such output", expected=", ".join(names) or "none", received=output)
+        raise JobError(
+            "output: the rules have no such output",
+            expected=", ".join(names) or "none",
+            received=output,
+            help="set `output` of the job to one of these",
+        )
     if output is None and len(names) > 1 and wanted:
-        raise JobError("output: say which output of the rules the model predicts", expected=", ".join(names))
+        raise JobError(
+            "output: say which output of the rules the model predicts",
+            expected=", ".join(names),
+            help="set `output` of the job to one of these",
+        )
     return output or (names[0] if names else "")
 
 

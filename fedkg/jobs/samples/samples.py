@@ -45,7 +45,7 @@ class Samples:
     """What all arms of a run share.
 
     Attributes:
-        source: the samples in source units, unknown values NaN. ready: the same as models read them.
+        source: the samples in source units, unknown values NaN. ready: how models read them.
         use: int8 [N]: `TRAIN`, `TEST`, `SERVER` or `NOTHING`. files: path and SHA-256 of every file read.
         rows_before: the rows that windows were cut of, where some arm reads states of the sites' series; else None.
     """
@@ -66,6 +66,27 @@ class Samples:
         return self.source.y if self.source.task in ("classes", "detection") else np.zeros(self.source.samples, dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dealt:
+    """The samples of the sites in some arms.
+
+    Attributes:
+        split: of the samples at `rows` (positions among all). owner: for which site each test sample is judged; -1 for none.
+    """
+
+    split: Split
+    rows: Index
+    owner: Index
+
+    def of(self, site: int) -> Index:
+        """Positions of a site's samples among all."""
+        return self.rows[self.split.index[site]]
+
+    def trained(self) -> Index:
+        """Positions of all sites' samples among all, site by site."""
+        return self.rows[np.concatenate(self.split.index)]
+
+
 def read_samples(job: Job, pack: Pack) -> Samples:
     """The samples of a job.
 
@@ -79,7 +100,11 @@ def read_samples(job: Job, pack: Pack) -> Samples:
         data, use = _apart(rows, job, data, use)
     for field, kind in (("test", TEST), ("server", SERVER)):
         if getattr(job.data, field) and not (use == kind).any():
-            raise JobError(f"data.{field}: no samples are left for it", received=f"{getattr(job.data, field):g} of {data.samples}")
+            raise JobError(
+                f"data.{field}: no samples are left for it",
+                received=f"{getattr(job.data, field):g} of {data.samples}",
+                help="a larger share, or more samples (`data.size`)",
+            )
     idle = int((use == NOTHING).sum())
     notes = (f"{idle} windows whose forecast reaches into the test are not trained on",) if idle else ()
     data = replace(data, test=(use == TEST) | (use == NOTHING), notes=(*data.notes, *notes))
@@ -172,7 +197,12 @@ def _of_sites(data: DataSet, job: Job) -> DataSet:
     names = tuple(job.sites) or known[: job.data.clients]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise JobError(f"sites: {data.name} has no site of this name", expected=", ".join(known[:8]), received=", ".join(unknown[:8]))
+        raise JobError(
+            f"sites: {data.name} has no site of this name",
+            expected=", ".join(known[:8]),
+            received=", ".join(unknown[:8]),
+            help="name some of these, or give their number: data.clients",
+        )
     return data if names == data.client_names else data.take(np.isin(data.clients.astype(str), names))
 
 
@@ -225,7 +255,11 @@ def _sighted(data: DataSet) -> DataSet:
         return data
     known = ~np.isnan(data.y)
     if data.task == "detection" and (wrong := np.flatnonzero(known & (data.y != 0.0) & (data.y != 1.0))).size:
-        raise JobError(f"{data.name}: the label must be 0 or 1", received=f"{data.y[wrong[0]]:g} in sample {wrong[0] + 1}")
+        raise JobError(
+            f"{data.name}: the label must be 0 or 1",
+            received=f"{data.y[wrong[0]]:g} in sample {wrong[0] + 1}",
+            help="write 1 for a failure and 0 for none, or predict it as a number",
+        )
     if known.all():
         return data
     note = f"{int((~known).sum())} of {data.samples} samples have no label and are left out"

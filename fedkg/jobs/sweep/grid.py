@@ -56,7 +56,7 @@ def axis_of(text: str) -> Axis:
         raise UsageError(f"--grid {text}: seeds are told apart from what is compared over them", help="--seeds 5")
     twice = next((value for i, value in enumerate(values) if value in values[:i]), None)
     if twice is not None:
-        raise UsageError(f"--grid {text}: {twice} is given twice")
+        raise UsageError(f"--grid {text}: {twice} is given twice", help="name each field once, with all its values")
     return Axis(field=field, values=values)
 
 

@@ -22,12 +22,20 @@ def is_sweep(folder: Path) -> bool:
 def read_plan(folder: Path) -> tuple[Cell, ...]:
     """The runs of a sweep. Raises UsageError when the folder is none's, JobError when the plan is damaged."""
     if not is_sweep(folder):
-        raise UsageError(f"{folder} is not the folder of a sweep", expected=f"a folder with {PLAN} in it")
+        raise UsageError(
+            f"{folder} is not the folder of a sweep",
+            expected=f"a folder with {PLAN} in it",
+            help="start one: fedkg run JOB.yaml --seeds 5 --out DIR",
+        )
     plan = RunFolder(folder).read_json(PLAN)
     cells = plan.get("cells") if isinstance(plan, dict) else None
     named = {"id", "setting", "seed", "job"}
     if not isinstance(cells, list) or not cells or not all(isinstance(entry, dict) and named <= entry.keys() for entry in cells):
-        raise JobError(f"{folder / PLAN} is damaged: the sweep cannot go on", received="not what a sweep is begun with")
+        raise JobError(
+            f"{folder / PLAN} is damaged: the sweep cannot go on",
+            received="not what a sweep is begun with",
+            help="restore it from a copy, or start a new sweep with another --out",
+        )
     return tuple(
         Cell(
             id=entry["id"],

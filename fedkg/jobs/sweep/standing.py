@@ -53,7 +53,7 @@ def standing(folder: Path) -> Standing:
     place = RunFolder(folder)
     if not is_sweep(folder):
         if not place.exists():
-            raise UsageError(f"{folder} is not a run folder", expected="a folder that `fedkg run` wrote")
+            raise UsageError(f"{folder} is not a run folder", expected="a folder that `fedkg run` wrote", help="fedkg status runs/NAME-001")
         return Standing(folder=str(folder), runs=(_run(place, folder.name, ""),), running=_working(folder))
     failed = place.read_json(FAILED) if (folder / FAILED).is_file() else {}
     runs = tuple(_run(RunFolder(folder / CELLS / cell.id), cell.id, failed.get(cell.id, "")) for cell in read_plan(folder))

@@ -7,12 +7,14 @@ process may die at any moment.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedkg.errors import FedkgError, MissingExtra, Stopped, UsageError
+from fedkg.errors import FedkgError, JobError, MissingExtra, Stopped, UsageError
 from fedkg.jobs.arms import planned
 from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.paired import told
@@ -22,9 +24,11 @@ from fedkg.jobs.events import Event, Listener, ignore
 from fedkg.jobs.file.difference import differences
 from fedkg.jobs.folder import RESULTS, RunFolder, next_folder
 from fedkg.jobs.runner import RUNS, resume, run_job
+from fedkg.jobs.sweep.beside import Told, side_by_side
 from fedkg.jobs.sweep.gather import TABLE, gathered, table_text
 from fedkg.jobs.sweep.grid import Axis, Cell, cells_of
 from fedkg.jobs.sweep.plan import CELLS, FAILED, PLAN, is_sweep, read_plan
+from fedkg.jobs.training import devices_there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,18 +57,20 @@ def run_sweep(
     out: Path | None = None,
     overrides: Sequence[str] = (),
     on_event: Listener = ignore,
+    jobs: int = 1,
 ) -> Sweep:
     """Run every combination that is not done yet, then compare them.
 
     Args:
         job: the job file. axes: fields and their values. seeds: one run each; None leaves them to the job. out: the parent folder, by
-            default the next free ``runs/NAME-001``; one in which the same sweep was begun is gone on with.
+            default the next free ``runs/NAME-001``; one in which the same sweep was begun is gone on with. jobs: runs at once.
 
     Raises:
         UsageError, JobError: before anything is run: a field, a value or a combination that no job can have, or a folder of something else.
         Stopped: on Ctrl-C; says how to go on.
     """
     cells = cells_of(job, overrides, axes, seeds)
+    _devices_there(cells)
     folder = RunFolder(out if out is not None else next_folder(cells[0].job.name, RUNS))
     if is_sweep(folder.path):
         _refuse_changed(folder, cells)
@@ -73,42 +79,57 @@ def run_sweep(
     else:
         _make(folder.path)
         folder.write_json(PLAN, {"format": 1, "axes": _axes(axes), "cells": [_entry(cell) for cell in cells]})
-    return resume_sweep(folder.path, on_event=on_event)
+    return resume_sweep(folder.path, on_event=on_event, jobs=jobs)
 
 
-def resume_sweep(folder: Path, *, on_event: Listener = ignore) -> Sweep:
-    """Go on with a sweep: runs that are done are left alone, one that was stopped goes on, those that failed are tried again."""
+def resume_sweep(folder: Path, *, on_event: Listener = ignore, jobs: int = 1) -> Sweep:
+    """Go on with a sweep: runs that are done are left alone, one that was stopped goes on, those that failed are tried again.
+
+    Args:
+        jobs: how many runs go at once; more than one have a process each (`fedkg.jobs.sweep.beside`).
+
+    Raises:
+        Stopped: on Ctrl-C; says how to go on.
+    """
     place = RunFolder(folder)
     cells = read_plan(folder)
     failed: dict[str, str] = {}
     with place.locked():
         counts = [len(planned(cell.job)) for cell in cells]
-        watched = _Relay(on_event, sum(counts))
-        for number, cell in enumerate(cells):
-            watched.before = sum(counts[:number])
-            if (folder / CELLS / cell.id / RESULTS).is_file():
-                continue
-            on_event(Event(kind="note", message=f"run {number + 1} of {len(cells)}: {cell.id}"))
-            why = _run(cell, folder, watched)
-            if why:
-                failed[cell.id] = why
-                on_event(Event(kind="note", message=f"{cell.id} failed, the others go on: {why}"))
+        watched = _Relay(on_event, cells, counts)
+        left = [number for number, cell in enumerate(cells) if not (folder / CELLS / cell.id / RESULTS).is_file()]
+        if left:
             place.write_json(FAILED, failed)
-        return _finish(place, cells, failed, on_event)
+        over = side_by_side(folder, left, jobs, watched) if jobs > 1 else _one_by_one(folder, cells, left, watched)
+        try:
+            with closing(over):
+                for number, why in over:
+                    if why:
+                        failed[cells[number].id] = why
+                        on_event(Event(kind="note", message=f"{cells[number].id} failed, the others go on: {why}"))
+                    place.write_json(FAILED, failed)
+        except (KeyboardInterrupt, Stopped) as error:
+            raise Stopped(f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}") from error
+        return _finish(place, cells, {cell.id: failed[cell.id] for cell in cells if cell.id in failed}, on_event)
 
 
-def _run(cell: Cell, folder: Path, on_event: Listener) -> str:
-    """Run one cell; why it failed, or ``""``. Raises Stopped."""
+def _one_by_one(folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: Told) -> Generator[tuple[int, str]]:
+    """Run cells in this process, in order; of each its place and why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
+    for number in left:
+        tell(number, Event(kind="prepared"))
+        yield number, one_run(cells[number], folder, partial(tell, number))
+
+
+def one_run(cell: Cell, folder: Path, on_event: Listener) -> str:
+    """Run one cell of the sweep in a folder; why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
     place = folder / CELLS / cell.id
     try:
         if RunFolder(place).exists():
             resume(place, on_event=on_event, report=False)
         else:
             run_job(cell.job, out=place, on_event=on_event, report=False)
-    except Stopped as error:
-        raise Stopped(f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}") from error
-    except KeyboardInterrupt as error:
-        raise Stopped(f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}") from error
+    except Stopped:
+        raise
     except FedkgError as error:
         return str(error)
     except (RuntimeError, ValueError, ArithmeticError, MemoryError, OSError) as error:  # of one combination's numbers or memory
@@ -119,19 +140,37 @@ def _run(cell: Cell, folder: Path, on_event: Listener) -> str:
 class _Relay:
     """A run's events as those of a part of the whole; what every run would say again is said once."""
 
-    def __init__(self, on_event: Listener, trainings: int) -> None:
-        self.on_event, self.trainings, self.before = on_event, trainings, 0
+    def __init__(self, on_event: Listener, cells: Sequence[Cell], counts: Sequence[int]) -> None:
+        self._on_event, self._cells, self._counts = on_event, cells, counts
+        self._begun: set[int] = set()
         self._said: set[str] = set()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, cell: int, event: Event) -> None:
+        """Pass on an event of the run at this place of the plan; its first one says which run it is."""
+        if cell not in self._begun:
+            self._begun.add(cell)
+            self._on_event(Event(kind="note", message=f"run {cell + 1} of {len(self._cells)}: {self._cells[cell].id}"))
         match event.kind:
             case "arm" | "round" | "arm_done":
-                self.on_event(replace(event, arm_number=self.before + event.arm_number, arms=self.trainings))
+                before = sum(self._counts[:cell])
+                self._on_event(replace(event, arm_number=before + event.arm_number, arms=sum(self._counts)))
             case "note" if event.message not in self._said:
                 self._said.add(event.message)
-                self.on_event(event)
+                self._on_event(event)
             case _:
                 pass
+
+
+def _devices_there(cells: Sequence[Cell]) -> None:
+    """Look for every run's device before the first is begun. Raises JobError with the setting that asks for one that is not there."""
+    for cell in cells:
+        try:
+            devices_there(planned(cell.job))
+        except JobError as error:
+            if not cell.setting:
+                raise
+            where = ", ".join(f"{field}={value}" for field, value in cell.setting)
+            raise JobError(f"--grid {where}: {error}") from error
 
 
 def _spent(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
@@ -181,7 +220,7 @@ def _make(folder: Path) -> None:
     try:
         (folder / CELLS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}", received=error.strerror or str(error)) from error
+        raise UsageError(f"cannot make the folder {folder}", received=error.strerror or str(error), help="choose another --out") from error
 
 
 def _refuse_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedkg.constraints import ConstraintModule
-from fedkg.federated import Algorithm, Problem, Scorer
+from fedkg.federated import Algorithm, Problem, Scorer, Settings
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
@@ -18,7 +18,7 @@ from fedkg.jobs.tables.judge import data_checks, module_of, no_tally, rule_table
 from fedkg.jobs.tables.prepare import Prepared, Scenario, coded, prepare, scenario
 from fedkg.jobs.tables.probe import probe_rows
 from fedkg.jobs.tables.sites import site_rows
-from fedkg.jobs.training import Held, algorithm_of_arm, held_of, judged, model_of, problem_of, unbound
+from fedkg.jobs.training import Held, algorithm_of_arm, held_of, judged, model_of, problem_of, settings_of, unbound
 from fedkg.learned import Window
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
@@ -36,6 +36,7 @@ class TableCourse:
     model: Model
     problem: Problem
     algorithm: Algorithm
+    settings: Settings
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -126,6 +127,7 @@ class Tables:
         model = model_of(arm.job, prepared, module, self._graphs.of(arm.job, self.prepared.features.names))
         scene = self.scenarios[arm.scenario]
         problem = problem_of(arm, prepared, scene, module, model, self._scorer(arm, model))
+        settings = settings_of(arm, problem.clients)
         return TableCourse(
             arm=arm,
             prepared=prepared,
@@ -134,7 +136,8 @@ class Tables:
             module=module,
             model=model,
             problem=problem,
-            algorithm=algorithm_of_arm(arm, module, problem),
+            algorithm=algorithm_of_arm(arm, module, problem, settings),
+            settings=settings,
         )
 
     def _of(self, arm: Arm) -> tuple[Prepared, Held, ConstraintModule]:

@@ -188,7 +188,11 @@ def scenario(prepared: Prepared, arm: Arm) -> Scenario:
         frames = dict(prepared.train)
         for site, frame in frames.items():
             if frame.rows < data.min_samples:
-                raise JobError(f"sites.{site}.table: {frame.rows} rows are left for training", expected=f"at least {data.min_samples}")
+                raise JobError(
+                    f"sites.{site}.table: {frame.rows} rows are left for training",
+                    expected=f"at least {data.min_samples}",
+                    help="a longer table, a smaller `data.test`, or a smaller `data.min_samples`",
+                )
     y = {site: prepared.targets(frame) for site, frame in frames.items()}
     if arm.corrupt is not None:
         y[arm.corrupt.site] = flipped(y[arm.corrupt.site], arm.corrupt.share, np.random.Generator(np.random.PCG64([arm.seed, 3])))
@@ -241,7 +245,11 @@ def _judgeable(job: Job, test: Frame, server: Frame) -> tuple[str, ...]:
     """What should be known of the rows held out. Raises JobError when there are none."""
     for field, frame in (("test", test), ("server", server)):
         if not frame.rows:
-            raise JobError(f"data.{field}: no rows are left for it", received=f"{getattr(job.data, field):g} of each class, rounded")
+            raise JobError(
+                f"data.{field}: no rows are left for it",
+                received=f"{getattr(job.data, field):g} of each class, rounded",
+                help="a larger share, or a longer table",
+            )
     if not labels_of(test, job.data.label).any():
         return ("there is no failure among the test rows: F1, precision and recall are 0 whatever is learnt",)
     return ()
@@ -250,14 +258,21 @@ def _judgeable(job: Job, test: Frame, server: Frame) -> tuple[str, ...]:
 def _features(job: Job, pack: Pack, frames: Sequence[Frame]) -> Features:
     numeric = feature_headers(job, pack.manifest.contract)
     if job.data.label in (*numeric, *job.data.categories):
-        raise JobError(f"data.features: `{job.data.label}` is the label itself")
+        raise JobError(
+            f"data.features: `{job.data.label}` is the label itself",
+            help="leave it out of `data.features`: a model is not told what it shall predict",
+        )
     if not numeric and not job.data.categories:
         raise JobError("data.features: the model would read nothing", help="name the columns it should read")
     categories = []
     for header in job.data.categories:
         texts = sorted({text for frame in frames for text in frame.texts(header)})
         if len(texts) > 64:
-            raise JobError(f"data.categories: column `{header}` has {len(texts)} different texts", expected="at most 64")
+            raise JobError(
+                f"data.categories: column `{header}` has {len(texts)} different texts",
+                expected="at most 64",
+                help="leave it out of `data.categories`, or gather texts into fewer",
+            )
         categories.append((header, tuple(texts)))
     return Features(numeric=numeric, categories=tuple(categories))
 
@@ -283,12 +298,17 @@ def _output(job: Job, pack: Pack) -> str:
     names = [column.name for column in outputs]
     if job.output is not None:
         if job.output not in names:
-            raise JobError("output: the rules have no such output", expected=", ".join(names) or "none", received=job.output)
+            raise JobError(
+                "output: the rules have no such output",
+                expected=", ".join(names) or "none",
+                received=job.output,
+                help="set `output` of the job to one of these",
+            )
         return job.output
     fitting = [column.name for column in outputs if column.source == job.data.label]
     if len(names) == 1 or len(fitting) == 1:
         return names[0] if len(names) == 1 else fitting[0]
     raise JobError(
-        "output: say which output of the rules the model predicts" if names else "the rules have no output: there is nothing to obey",
+        "output: say which output of the rules the model predicts" if names else "the rules have no output: there is nothing to predict",
         expected=", ".join(names) or "an `output` statement in the rules",
     )

@@ -45,9 +45,36 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     assert reach_of_rows(table, 3, ["x"]) == ("row 1", "row 3")
 
 
+def test_no_rows_reach_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("when,x\n2024-03-05 10:00,1\n")
+    table = read_table(tmp_path / "t.csv")
+    assert reach_of_rows(table, 0, ["x"]) is None
+    assert reach_of_rows(table, 1, ["x"]) == ("2024-03-05T10:00:00", "2024-03-05T10:00:00")
+
+
+@pytest.mark.parametrize(
+    ("cells", "reach"),
+    [
+        (["2024-03-05T10:00:00+02:00", "2024-03-05T11:30:00+02:00"], ("2024-03-05T08:00:00Z", "2024-03-05T09:30:00Z")),
+        (["2024-10-27T02:30:00+02:00", "2024-10-27T02:10:00+01:00"], ("2024-10-27T00:30:00Z", "2024-10-27T01:10:00Z")),
+        (["2024-03-05 10:00 -0530", "2024-03-05 10:05 -0530"], ("2024-03-05T15:30:00Z", "2024-03-05T15:35:00Z")),
+        (["2024-03-05T10:00:00Z", "2024-03-05T10:30:00 UTC"], ("2024-03-05T10:00:00Z", "2024-03-05T10:30:00Z")),
+        (["05.03.2024 10:00 MEZ", "05.08.2024 10:00 MESZ"], ("2024-03-05T09:00:00Z", "2024-08-05T08:00:00Z")),
+        (["2024-03-05 10:00", "2024-03-05 10:30"], ("2024-03-05T10:00:00", "2024-03-05T10:30:00")),
+        (["2024-03-05 10:00", "2024-03-05T10:30:00+02:00"], None),
+    ],
+)
+def test_times_that_name_their_zone_are_told_in_utc(tmp_path: Path, cells: list[str], reach: tuple[str, str] | None) -> None:
+    (tmp_path / "t.csv").write_text("when;x\n" + "".join(f"{cell};1\n" for cell in cells))
+    table = read_table(tmp_path / "t.csv")
+    assert reach_of_table(table, "when") == reach
+    assert reach_of_rows(table, 2, ["x"]) == (reach or ("row 1", "row 2"))
+
+
 def test_several_are_one_where_their_ends_can_be_compared() -> None:
     assert joined([("2024-03-04", "2024-03-09"), ("2024-03-01T10:00:00", "2024-03-05")]) == ("2024-03-01T10:00:00", "2024-03-09")
     assert joined([("0 s", "9 s"), ("0 s", "9 s")]) == ("0 s", "9 s")
     assert joined([("0 s", "9 s"), ("0 s", "19 s")]) is None
     assert joined([("2024-03-04", "2024-03-09"), None]) is None
     assert joined([]) is None
+    assert joined([("2024-03-04T00:00:00Z", "2024-03-09T00:00:00Z"), ("2024-03-01T10:00:00", "2024-03-05T00:00:00")]) is None

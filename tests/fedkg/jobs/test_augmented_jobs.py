@@ -61,7 +61,7 @@ def _x(ground: Sets, use: int) -> np.ndarray[Any, Any]:
     arms = arms_of(ground.job)
     ground.prepare(arms)
     course = ground.course(arms[0])
-    return np.asarray(course.x.numpy()[ground.samples.rows(use)])
+    return np.asarray(course.inputs.of(ground.samples.rows(use)).numpy())
 
 
 def test_what_the_test_is_made_of_changes_no_training_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +152,7 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
         *(f"granger_{word}_{number}" for word in ("state", "next", "server") for number in (1, 2)),
     ]
     notes = " ".join(row["notes"] for row in folder.rows("rounds.csv"))
+    assert "each with a filter of its own, learnt on" in notes
     assert "who drives whom was learnt on" in notes
     assert "has not settled: epoch 20" in notes
     page = (run.folder / "report.html").read_text()

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
+from fedkg.federated import Clients
 from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.arms import arms_of
@@ -174,7 +176,8 @@ def test_no_two_protected_trainings_share_their_noise(fields):
     compare = {"algorithm": ["fedavg", "scfa", "local_only"], "training.learning_rate": [0.1, 0.2]}
     job = job_of({**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path())
     arms = arms_of(job)
-    seeds = {arm.id: settings_of(arm).seed for arm in arms}
+    clients = Clients(names=("a",), x=(torch.zeros(3, 2),), y=(torch.zeros(3),))
+    seeds = {arm.id: settings_of(arm, clients).seed for arm in arms}
     private = [seeds[arm.id] for arm in arms if arm.algorithm != "local_only"]
     assert len(set(private)) == len(private) == 8
     assert all(0 <= seed < 2**63 for seed in private)
@@ -183,9 +186,9 @@ def test_no_two_protected_trainings_share_their_noise(fields):
     again = job_of(
         {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2, "training": computed, "title": "x"}, name="k", base=Path()
     )
-    assert {arm.id: settings_of(arm).seed for arm in arms_of(again)} == seeds
+    assert {arm.id: settings_of(arm, clients).seed for arm in arms_of(again)} == seeds
     plain = job_of({**fields, "compare": compare}, name="j", base=Path())
-    assert {settings_of(arm).seed for arm in arms_of(plain)} == {0}
+    assert {settings_of(arm, clients).seed for arm in arms_of(plain)} == {0}
 
 
 REFUSED = [

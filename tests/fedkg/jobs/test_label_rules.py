@@ -65,7 +65,7 @@ def chances(course: Any, scale: float) -> Tensor:
     generator = torch.Generator().manual_seed(3)
     start = course.problem.model.init(0)
     params = {name: scale * torch.randn(1, *value.shape, generator=generator) for name, value in start.items()}
-    return torch.sigmoid(course.problem.model.apply(params, course.x).double()).flatten()
+    return torch.sigmoid(course.problem.model.apply(params, course.inputs.of(torch.arange(len(course.inputs.place)))).double()).flatten()
 
 
 def test_rules_about_the_label_of_a_window_weigh_teach_and_are_counted(tmp_path):
@@ -79,9 +79,9 @@ def test_rules_about_the_label_of_a_window_weigh_teach_and_are_counted(tmp_path)
 def test_a_rule_reads_the_last_step_of_a_window(tmp_path):
     ground, course = course_of(fields(tmp_path), tmp_path)
     current = ground.samples.source.x[:, -1, list(ground.samples.source.features).index("Current")]
-    index = torch.arange(len(course.x))
+    index = torch.arange(len(course.inputs.place))
     params = course.problem.model.init(0)
-    found = course.rules.verdicts(course.problem.model, params, course.x, index)
+    found = course.rules.verdicts(course.problem.model, params, course.inputs, index)
     known = ~np.isnan(current)
     assert found.applied[known, 0].tolist() == (current[known] >= 38.5).tolist()
 

@@ -39,7 +39,7 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     kinds = ["prepared", *(["arm", "round", "round", "round", "arm_done"] * 4), "finished"]
     assert [e.kind for e in events if e.kind != "note"] == kinds
     assert [e.message for e in events if e.kind == "note"] == [
-        "executor: sequential, as the job says",
+        "the sites of a round are trained one after the other: as the job says",
         "no update has any weight under the rules: the model was kept as it was",
     ]
     assert len(run.results) == 4

@@ -136,7 +136,9 @@ def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
     ground.prepare([arm])
     course = ground.course(arm)
     params = {name: 30 * torch.randn_like(value) for name, value in course.problem.model.init(0).items()}
-    answers = course.problem.model.apply({name: value[None] for name, value in params.items()}, course.x)[0]  # type: ignore[attr-defined]
+    answers = course.problem.model.apply(
+        {name: value[None] for name, value in params.items()}, course.inputs.of(torch.arange(len(course.inputs.place)))
+    )[0]  # type: ignore[attr-defined]
     heat = ground.samples.source.x[:, 0]  # type: ignore[attr-defined]
     assert bool((answers[heat > 70][:, 0].exp() == 0).all())
     assert bool((answers[(heat > 70) & (ground.samples.source.x[:, 1] > 5)].exp()[:, 2] >= 0.3 - 1e-6).all())  # type: ignore[attr-defined]
@@ -344,5 +346,5 @@ def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
     ground.prepare([arm])
     course = ground.course(arm)
     params = {name: value[None] for name, value in course.problem.model.init(0).items()}
-    answers = course.problem.model.apply(params, course.x)[0]  # type: ignore[attr-defined]
+    answers = course.problem.model.apply(params, course.inputs.of(torch.arange(len(course.inputs.place))))[0]  # type: ignore[attr-defined]
     assert set(answers.argmax(-1).tolist()) == {names.index("Aspen")}

@@ -1,0 +1,91 @@
+"""What models read of all samples of a run: held once, in the order in which the sites' samples are trained on.
+
+Letters: N samples, S samples of some sites, E columns told behind the features, C columns of codes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.data.sets import Standardised
+from fedkg.jobs.samples.known import with_told
+from fedkg.jobs.samples.samples import Index
+
+BLOCK = 1 << 22
+"""Numbers of samples that are scaled at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inputs:
+    """The samples as models read them, float32.
+
+    Attributes:
+        rows: of all samples, group by group, and a row of zeros behind each group: [N + groups, ...].
+        place: int64 [N], the row of each sample. blank: which rows are zeros.
+        shape: of one sample with what is told behind its features, before it is laid out as a row or gets codes.
+    """
+
+    rows: Tensor
+    place: Tensor
+    blank: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def of(self, index: Index | Tensor) -> Tensor:
+        """Samples by their positions among all, a copy."""
+        return self.rows.index_select(0, self.place[torch.as_tensor(index)])
+
+    def end_to_end(self, index: Index) -> Tensor:
+        """Samples with a row of zeros behind them, [S + 1, ...]: a view where they are a group, else a copy."""
+        place = self.place[torch.from_numpy(index)]
+        first, behind = int(place[0]), int(place[0]) + len(place)
+        if behind in self.blank and torch.equal(place, torch.arange(first, behind)):
+            return self.rows[first : behind + 1]
+        found = self.rows.new_zeros(len(place) + 1, *self.rows.shape[1:])
+        torch.index_select(self.rows, 0, place, out=found[:-1])
+        return found
+
+
+def inputs_of(
+    ready: Standardised,
+    groups: Sequence[Index],
+    *,
+    told: NDArray[np.float64] | None = None,
+    codes: Sequence[NDArray[np.int64]] = (),
+    flat: bool = False,
+) -> Inputs:
+    """The inputs of a run, scaled straight to where they stay.
+
+    Args:
+        groups: positions of samples that are to stand one behind the other; all others come after them.
+        told: [N, E], what is known of each sample, behind its features (of a window at every step). codes: C columns [N], behind all.
+        flat: whether samples are laid out as rows, as those with codes always are.
+    """
+    count, own = ready.source.samples, ready.source.x.shape[1:]
+    shape = own if told is None else (*own[:-1], own[-1] + told.shape[1])
+    order = np.concatenate([*groups, np.setdiff1d(np.arange(count), np.concatenate(groups))])
+    ends = np.cumsum([len(group) for group in groups])
+    place, blank = np.empty(count, dtype=np.int64), tuple((ends + np.arange(len(groups))).tolist())
+    place[order] = np.arange(count) + np.searchsorted(ends, np.arange(count), side="right")
+    width = math.prod(shape)
+    rows = np.empty((count + len(groups), width + len(codes)), dtype=np.float32)
+    rows[list(blank)] = 0.0
+    step = max(1, BLOCK // max(1, width))
+    for at in range(0, count, step):
+        here = slice(at, at + step)
+        x = ready.x(here) if told is None else with_told(np.asarray(ready.x(here), dtype=np.float64), told[here])
+        rows[place[here], :width] = x.reshape(len(x), width)
+    for column, values in enumerate(codes, start=width):
+        rows[place, column] = values
+    return Inputs(
+        rows=torch.from_numpy(rows if flat or codes else rows.reshape(len(rows), *shape)),
+        place=torch.from_numpy(place),
+        blank=blank,
+        shape=tuple(shape),
+    )

@@ -1,0 +1,118 @@
+"""What models read is held once: sites, server and test are views or pieces of it, whatever the split."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedkg.data.sets import DataSet, data_set, standardised
+from fedkg.federated.problem import Clients, gathered, pool
+from fedkg.jobs.arms import planned
+from fedkg.jobs.file.reading import job_of
+from fedkg.jobs.grounds import ground_of
+from fedkg.jobs.rules import nothing
+from fedkg.jobs.samples.ground import Sets
+from fedkg.jobs.samples.inputs import inputs_of
+
+
+def of_shape(shape: tuple[int, ...], kind: type[np.floating]) -> DataSet:
+    draw = np.random.Generator(np.random.PCG64(0))
+    x = draw.normal(3.0, 2.0, shape).astype(kind)
+    if len(shape) < 4:
+        x.reshape(-1)[:: max(1, x.size // 5)] = np.nan
+    features = tuple(f"f{number}" for number in range(shape[1] if len(shape) == 4 else shape[-1]))
+    return DataSet(
+        name="d", source="s", x=x, y=draw.normal(size=shape[0]), features=features, units=("",) * len(features), task="regression"
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    shape=st.sampled_from([(11, 3), (9, 4, 2), (7, 2, 3, 3)]),
+    kind=st.sampled_from([np.float32, np.float64]),
+    cuts=st.tuples(st.integers(0, 5), st.integers(5, 7)),
+    seed=st.integers(0, 5),
+)
+def test_every_sample_is_found_wherever_it_lies(shape: tuple[int, ...], kind: type[np.floating], cuts: tuple[int, int], seed: int) -> None:
+    ready = standardised(of_shape(shape, kind))
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(shape[0])
+    groups = [order[: cuts[0]], order[cuts[0] : cuts[1]]]
+    inputs = inputs_of(ready, groups)
+    whole = torch.from_numpy(ready.data.x).to(torch.float32)
+    assert torch.equal(inputs.of(np.arange(shape[0])), whole)
+    assert torch.equal(inputs.of(order[:3]), whole[torch.from_numpy(order[:3])])
+    assert not inputs.rows[list(inputs.blank)].any()
+    for index, seen in ((groups[0], True), (groups[1], True), (groups[1][::-1].copy(), False), (order, False)):
+        if not len(index):
+            continue
+        found = inputs.end_to_end(index)
+        assert torch.equal(found[:-1], whole[torch.from_numpy(index)])
+        assert not found[-1].any()
+        shared = found.untyped_storage().data_ptr() == inputs.rows.untyped_storage().data_ptr()
+        assert shared == (seen or (len(index) == 1 and int(inputs.place[index[0]]) + 1 in inputs.blank))
+
+
+def test_what_is_told_stands_behind_the_features_and_codes_behind_all() -> None:
+    ready = standardised(of_shape((5, 3, 2), np.float64))
+    told, code = np.arange(5.0)[:, None], np.arange(5)
+    plain = inputs_of(ready, [np.arange(4)], told=told)
+    assert plain.shape == (3, 3)
+    assert plain.of(np.array([2]))[0, :, 2].tolist() == [2.0] * 3
+    coded = inputs_of(ready, [np.arange(4)], told=told, codes=[code])
+    assert coded.rows.shape == (6, 10)
+    assert torch.equal(coded.of(np.arange(5))[:, :9], plain.of(np.arange(5)).flatten(1))
+    assert coded.of(np.arange(5))[:, 9].tolist() == code.tolist()
+
+
+def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
+    fields = {
+        "data": {"set": "bosch", "size": 300, "split": "dirichlet", "alpha": 1.0, "min_samples": 5, "server": 0.1},
+        "sites": ["a", "b", "c"],
+        "model": {"kind": "mlp", "hidden": [4]},
+        "training": {"rounds": 1, "participation": 1, "executor": "stacked"},
+        "seeds": 2,
+    }
+    job = job_of(fields, name="j", base=tmp_path)
+    ground = ground_of(job, nothing())
+    assert isinstance(ground, Sets)
+    arms = planned(job)
+    ground.prepare(arms)
+    first, second = (next(arm for arm in arms if arm.seed == seed) for seed in (0, 1))
+    course = ground.course(first)
+    memory = course.inputs.rows.untyped_storage().data_ptr()
+    shown = (pool(course.problem.clients), pool(gathered(course.problem).clients), pool(course.problem.root))  # type: ignore[arg-type]
+    assert [one.x.untyped_storage().data_ptr() == memory for one in shown] == [True] * 3
+    other = ground.course(second).problem.clients  # another split: copied once, and trained where it lies
+    assert other.x[0].untyped_storage().data_ptr() != memory
+    assert pool(other).x.untyped_storage().data_ptr() == other.x[0].untyped_storage().data_ptr()
+    whole = torch.from_numpy(ground.samples.ready.data.x)
+    for clients, arm in ((course.problem.clients, first), (other, second)):
+        for site, x in enumerate(clients.x):
+            assert torch.equal(x, whole[torch.from_numpy(ground.scenes[arm.scenario].of(site))])
+
+
+@pytest.mark.parametrize("behind", ["nothing", "a number", "nan", "a gap"])
+def test_rows_that_do_not_lie_end_to_end_with_zeros_behind_them_are_copied(behind: str) -> None:
+    rows = torch.arange(1.0, 13.0).view(6, 2)
+    rows[5] = {"a number": 1.0, "nan": torch.nan}.get(behind, 0.0)
+    parts = {"nothing": (rows[2:4], rows[4:]), "a gap": (rows[:2], rows[3:5])}.get(behind, (rows[:2], rows[2:5]))
+    clients = Clients(names=("a", "b"), x=parts, y=tuple(torch.zeros(len(part)) for part in parts))
+    made = pool(clients)
+    assert torch.equal(made.x[:-1], torch.cat(parts))
+    assert not made.x[-1].any()
+    assert made.x.untyped_storage().data_ptr() != rows.untyped_storage().data_ptr()
+    moved = replace(clients, x=(parts[1], parts[0]), y=clients.y[::-1])
+    assert torch.equal(pool(moved).x[:-1], torch.cat([parts[1], parts[0]]))
+
+
+def test_the_numbers_of_a_data_set_are_those_of_its_pieces() -> None:
+    data = data_set("bosch", seed=3, size=120)
+    ready = standardised(data)
+    assert ready.data.x.dtype == np.float32
+    index = np.array([5, 3, 99])
+    assert np.array_equal(ready.x(index), ready.data.x[index])

@@ -1,0 +1,98 @@
+"""What the noise of protected trainings hangs on: the job, and every sample that is trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fedkg.federated import Clients
+from fedkg.jobs import run_job
+from fedkg.jobs.arms import arms_of
+from fedkg.jobs.file.reading import job_of
+from fedkg.jobs.ground import Course
+from fedkg.jobs.grounds import ground_of
+from fedkg.jobs.guarded import digest
+from fedkg.jobs.rules import load_rules
+
+EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
+
+
+def course_of(fields: dict[str, Any], base: Path) -> Course:
+    job = job_of(fields, name="j", base=base)
+    ground = ground_of(job, load_rules(job)[0])
+    (arm, *_) = arms_of(job)
+    ground.prepare([arm])
+    return ground.course(arm)
+
+
+def sites_of_numbers(last: float) -> Clients:
+    """Two sites of three rows; `last` is the last number of the second."""
+    x = torch.arange(12.0).view(2, 3, 2)
+    x[1, 2, 1] = last
+    return Clients(names=("a", "b"), x=tuple(x), y=(torch.zeros(3), torch.ones(3)))
+
+
+def test_data_that_differ_in_one_number_share_no_noise():
+    """What is trained on is told by every name, shape, number, target and code, and by which site has it."""
+    first = sites_of_numbers(11.0)
+    others = [
+        sites_of_numbers(11.000001),
+        replace(first, names=("a", "c")),
+        replace(first, x=first.x[::-1]),
+        replace(first, y=first.y[::-1]),
+        replace(first, x=tuple(x.double() for x in first.x)),
+        replace(first, keys={"m": (torch.zeros(3), torch.zeros(3))}),
+        replace(first, keys={"m": (torch.zeros(3), torch.ones(3))}),
+        Clients(names=("a", "b"), x=(torch.cat(first.x)[:4], first.x[1][1:]), y=(torch.tensor([0.0, 0, 0, 1]), torch.ones(2))),
+    ]
+    assert len({digest(one) for one in (first, *others)}) == 1 + len(others)
+    assert digest(sites_of_numbers(11.0)) == digest(first)
+
+
+@pytest.mark.parametrize("columnar", [False, True], ids=["a table", "a data set"])
+@pytest.mark.usefixtures("no_report")
+def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, columnar):
+    """Two runs whose data differ in one row would otherwise differ by that row alone: the noise would go with the difference."""
+    path = tmp_path / "t.csv"
+    lines = ["x1,x2,bad,site", *(f"{i % 7},{i * 37 % 11},{int(i % 5 == 0)},{'ab'[i % 2]}" for i in range(120))]
+    (tmp_path / "r.fkg").write_text(
+        'signal one column "x1" span 0 .. 20\noutput bad in probability span 0 .. 1\nrule r require bad never falls as one rises\n'
+    )
+    (tmp_path / "t.fkg").write_text(
+        'signal one column "x1" span 0 .. 20\nsignal two column "x2" span 0 .. 20\n'
+        'output bad column "bad" in probability span 0 .. 1\nrule r require bad never falls as one rises\n'
+    )
+    table = {"label": "bad", "features": ["x1", "x2"], "path": str(path)}
+    of_set = {"set": "table", "path": str(path), "split": "iid", "min_samples": 3, "server": 0.1}
+    job = {
+        "rules": [str(tmp_path / ("t.fkg" if columnar else "r.fkg"))],
+        "data": of_set if columnar else {**table, "split": "iid", "min_samples": 3, "server": 0.1},
+        "sites": {"a": {}, "b": {}},
+        "model": {"kind": "mlp", "hidden": [3]},
+        "training": {"rounds": 1, "participation": 1.0, "batch": 16, "executor": "stacked"},
+        "algorithm": "fedavg",
+        "privacy": EXAMPLE,
+    }
+
+    def seed(privacy):
+        return course_of({**job, "privacy": privacy}, tmp_path).settings.seed
+
+    def of(text, privacy=EXAMPLE):
+        path.write_text(text)
+        return seed(privacy)
+
+    first = of("\n".join(lines))
+    again = of("\n".join(lines))
+    changed = [of("\n".join([*lines[:row], lines[row].replace(",", "9,", 1), *lines[row + 1 :]])) for row in (3, 50)]
+    assert first == again
+    assert len({first, *changed}) == 3
+    assert of("\n".join(lines), None) == 0
+    path.write_text("\n".join(lines))
+    run = run_job(job, out=tmp_path / "run")
+    told = b"".join(file.read_bytes() for file in run.folder.rglob("*") if file.is_file())
+    assert digest(course_of(job, tmp_path).problem.clients).encode() not in told
+    assert str(first).encode() not in told
