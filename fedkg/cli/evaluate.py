@@ -82,7 +82,9 @@ def evaluate(
     pack, diagnostics = authoring.load_or_compile(rules)
     _tell(diagnostics)
     if not Path(data).is_file():
-        raise UsageError(f"there is no table {data}")
+        raise UsageError(
+            f"there is no table {data}", help="a CSV, TSV, Parquet or xlsx file; a path is looked for in the folder you stand in"
+        )
     result = evaluate_table(pack, read_table(Path(data), dates=dates), missing="skip" if skip_missing else "error")
     comparison = compare(result, before, allowance) if before is not None else None
     if as_json:

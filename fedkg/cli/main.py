@@ -74,7 +74,7 @@ def _app(commands: Mapping[str, Callable[..., None]], families: Mapping[str, tup
     """The command `fedkg` with these commands and families."""
     made = typer.Typer(
         name="fedkg",
-        help="Write what a domain knows once; every federated training run obeys it.\n\n"
+        help="Write what a domain knows once; every federated training run is held to it.\n\n"
         "Start with `fedkg new LIMITS.csv TABLE.csv -o rules.fkg`, then `fedkg check rules.fkg` and `fedkg eval rules.fkg TABLE.csv`.",
         epilog="Exit codes: 0 done, 1 problems found, 2 wrong call, 5 too few clients, 130 stopped and resumable.",
         no_args_is_help=True,

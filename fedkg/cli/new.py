@@ -39,7 +39,9 @@ def new(
     from fedkg.tables import read_table
 
     if len(sources) > 2:
-        raise UsageError("too many files", expected="a sheet of limits and a table, or a table alone")
+        raise UsageError(
+            "too many files", expected="a sheet of limits and a table, or a table alone", help="fedkg new limits.csv table.csv -o rules.fkg"
+        )
     check_place(output, "rules.fkg")
     if output.exists() and not force:
         raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ class Watch:
     def __init__(self) -> None:
         self._bar: Progress | None = None
         self._total: TaskID | None = None
-        self._arm: TaskID | None = None
+        self._arms: dict[int, TaskID] = {}
+        self._rounds: dict[int, int] = {}
 
     def __enter__(self) -> Watch:
         console = err()
@@ -65,19 +67,26 @@ class Watch:
             self._total = self._bar.add_task(
                 "1 training" if event.arms == 1 else f"all {event.arms} trainings", total=event.arms * event.rounds, figures=""
             )
-        self._arm = self._bar.add_task(event.arm, total=event.rounds, completed=event.round, figures="")
+        self._arms[event.arm_number] = self._bar.add_task(event.arm, total=event.rounds, completed=event.round, figures="")
+        self._count(event)
 
     def _advance(self, event: Event) -> None:
-        if self._bar is not None and self._arm is not None:
-            self._bar.update(self._arm, completed=event.round, figures=figures(event))
+        if self._bar is not None and event.arm_number in self._arms:
+            self._bar.update(self._arms[event.arm_number], completed=event.round, figures=figures(event))
+            self._count(event)
+
+    def _count(self, event: Event) -> None:
+        """Move the bar of all trainings; those before the first that was begun here were done before."""
+        self._rounds[event.arm_number] = event.round
         if self._bar is not None and self._total is not None:
-            self._bar.update(self._total, completed=(event.arm_number - 1) * event.rounds + event.round)
+            before = (min(self._rounds) - 1) * event.rounds
+            self._bar.update(self._total, completed=before + sum(self._rounds.values()))
 
     def _end(self, event: Event) -> None:
         """The arm's bar gives way to a plain line that stays on the screen."""
-        if self._bar is not None and self._arm is not None and self._total is not None:
-            self._bar.remove_task(self._arm)
-            self._arm = None
+        if self._bar is not None and event.arm_number in self._arms:
+            self._bar.remove_task(self._arms.pop(event.arm_number))
+            self._count(replace(event, round=event.rounds))
         self._say(f"[{event.arm_number}/{event.arms}] {event.message or event.arm}")
 
 

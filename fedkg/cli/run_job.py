@@ -25,7 +25,9 @@ def run(
     job: Annotated[
         list[str] | None, typer.Argument(metavar="[JOB.yaml]", help="The job file; behind --grid, more fields and values.")
     ] = None,
-    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run folder; by default a new one under runs/.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The run folder; by default a new one under runs/.")
+    ] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change one field of the job; may be given several times.")
     ] = None,
@@ -36,6 +38,12 @@ def run(
         list[str] | None,
         typer.Option("--grid", metavar="a.b=c,d", help="A run for each combination of these fields' values; may be given several times."),
     ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs", "-j", metavar="N", min=1, help="Runs of --grid and --seeds at once, a process and a share of the processors each."
+        ),
+    ] = 1,
     resume: Annotated[Path | None, typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +57,7 @@ def run(
     Examples:
       fedkg run examples/milling/job.yaml
       fedkg run job.yaml --out runs/tuesday --set training.rounds=20 --set data.path=history.csv
-      fedkg run job.yaml --seeds 5
+      fedkg run job.yaml --seeds 5 --jobs 2
       fedkg run job.yaml --grid algorithm=fedavg,scfa data.alpha=0.1,1,10
       fedkg run --resume runs/tuesday
     """
@@ -61,22 +69,27 @@ def run(
             "--resume takes the job as it is in the folder", help="leave out --out, --set, --seeds and --grid, or start a new run"
         )
     if path is not None and not path.is_file():
-        raise UsageError(f"there is no job file {path}")
+        raise UsageError(f"there is no job file {path}", help="a path is looked for in the folder you stand in")
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
-    from fedkg.jobs.causes.file import is_causes
+    with _told_where(path, folder, resume), stoppable():
+        from fedkg.jobs.causes.file import is_causes
 
-    if path is not None and is_causes(path):
-        _causes(path, folder, changes or [], axes or seeds, as_json)
-        return
-    from fedkg.cli.results import show
-    from fedkg.jobs.sweep.plan import is_sweep
+        if path is not None and is_causes(path):
+            _causes(path, folder, changes or [], axes or seeds or jobs > 1, as_json)
+            return
+        from fedkg.cli.results import show
+        from fedkg.jobs.sweep.plan import is_sweep
 
-    done: Run | Sweep
-    if axes or seeds is not None or (resume is not None and is_sweep(resume)):
-        done = _sweep(path, folder, changes or [], axes, seeds, resume)
-    else:
-        done = _train(path, folder, changes or [], resume)
+        done: Run | Sweep
+        if axes or seeds is not None or (resume is not None and is_sweep(resume)):
+            done = _sweep(path, folder, changes or [], axes, seeds, resume, jobs)
+        else:
+            if jobs > 1:
+                raise UsageError(
+                    "--jobs: there is one run only", help="`training.workers` in the job trains its sites in several processes"
+                )
+            done = _train(path, folder, changes or [], resume)
     if as_json:
         failed = dict(getattr(done, "failed", {}))
         told = {"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results}
@@ -94,7 +107,7 @@ def _causes(path: Path, folder: Path | None, changes: list[str], many: object, a
     from fedkg.jobs.causes.run import run_causes
 
     if many:
-        raise UsageError("a job of the kind `causes` is one learning", help="leave out --seeds and --grid")
+        raise UsageError("a job of the kind `causes` is one learning", help="leave out --seeds, --grid and --jobs")
     done = run_causes(path, out=folder, overrides=changes)
     if as_json:
         print_json({"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results})
@@ -118,25 +131,23 @@ def _train(job: Path | None, folder: Path | None, changes: list[str], resume: Pa
     from fedkg.jobs import run_job
     from fedkg.jobs.together import follow, say_end
 
-    place = resume or folder
-    with joined() as ranks, stoppable():
-        try:
-            if ranks is not None and ranks.rank > 0:
-                follow(ranks)
-                raise typer.Exit
-            with Watch() as watch:
-                if resume is not None:
-                    done = resume_job(resume, on_event=watch, ranks=ranks)
-                else:
-                    assert job is not None
-                    done = run_job(job, out=folder, overrides=changes, on_event=watch, ranks=ranks)
-            say_end(ranks)
-            return done
-        except KeyboardInterrupt:
-            raise Stopped("stopped", help=f"fedkg run --resume {place}" if place else "") from None
+    with joined() as ranks:
+        if ranks is not None and ranks.rank > 0:
+            follow(ranks)
+            raise typer.Exit
+        with Watch() as watch:
+            if resume is not None:
+                done = resume_job(resume, on_event=watch, ranks=ranks)
+            else:
+                assert job is not None
+                done = run_job(job, out=folder, overrides=changes, on_event=watch, ranks=ranks)
+        say_end(ranks)
+        return done
 
 
-def _sweep(job: Path | None, folder: Path | None, changes: list[str], grid: list[str], seeds: str | None, resume: Path | None) -> Sweep:
+def _sweep(
+    job: Path | None, folder: Path | None, changes: list[str], grid: list[str], seeds: str | None, resume: Path | None, jobs: int
+) -> Sweep:
     from fedkg.cli.progress import Watch
     from fedkg.jobs.sweep.grid import axis_of, seeds_of
     from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
@@ -144,15 +155,31 @@ def _sweep(job: Path | None, folder: Path | None, changes: list[str], grid: list
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError("--seeds and --grid are runs of one process each", help="start each of them by a torchrun of its own")
     axes, chosen = [axis_of(text) for text in grid], None if seeds is None else seeds_of(seeds)
-    place = resume or folder
-    with stoppable(), Watch() as watch:
-        try:
-            if resume is not None:
-                return resume_sweep(resume, on_event=watch)
-            assert job is not None
-            return run_sweep(job, axes, chosen, out=folder, overrides=changes, on_event=watch)
-        except KeyboardInterrupt:
-            raise Stopped("stopped", help=f"fedkg run --resume {place}" if place else "") from None
+    with Watch() as watch:
+        if resume is not None:
+            return resume_sweep(resume, on_event=watch, jobs=jobs)
+        assert job is not None
+        return run_sweep(job, axes, chosen, out=folder, overrides=changes, on_event=watch, jobs=jobs)
+
+
+@contextmanager
+def _told_where(job: Path | None, folder: Path | None, resume: Path | None) -> Iterator[None]:
+    """Of a run that is stopped before its first training or after its last: what is written, and how to begin again or go on.
+
+    Raises:
+        Stopped: on Ctrl-C. While it trains the run says so itself.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        from fedkg.jobs.folder import ENVIRONMENT
+        from fedkg.jobs.sweep.plan import is_sweep
+
+        place = resume or folder
+        if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
+            raise Stopped(f"stopped; what is done is in {place}", help=f"fedkg run --resume {place}") from None
+        again = " ".join(["fedkg run", str(job), *(["--out", str(folder)] if folder else [])])
+        raise Stopped("stopped before the run folder was made: nothing is written", help=f"to begin again: {again}") from None
 
 
 @contextmanager

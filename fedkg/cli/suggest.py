@@ -56,7 +56,9 @@ def suggest(
     known = sorted({one.client for run in found for one in run.properties} - {""})
     if client and client not in known:
         raise UsageError(
-            f"nothing was found for a client `{client}`", expected=", ".join(known[:20]) or "a run whose rules infer something"
+            f"nothing was found for a client `{client}`",
+            expected=", ".join(known[:20]) or "a run whose rules infer something",
+            help="leave out --client for rules of all clients",
         )
     made = ontologies.proposals(found, client=client, least=confidence, level=level)
     if output is not None:

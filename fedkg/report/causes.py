@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import MissingExtra
+from fedkg.report.charts import SITE_COLOURS, colours
 
 HERE = Path(__file__).parent
-SIZE, RADIUS, NODE = 520, 200, 26
-"""Of the drawing in pixels: its sides, the circle that the clients stand on, and half the height of a client."""
+SIZE, RADIUS = 520, 200
+"""Of the drawing in pixels: its sides, and the circle that the clients stand on."""
+NODE = (52, 17)
+"""Half the width and height of a client."""
+TIP = 14
+"""Length of an arrow's head, which stands beyond the end of its line."""
 CROWDED = 8
 """Clients beyond which edges that are not significant are left out of the drawing."""
-WIDTH, HEIGHT = 520, 180
-"""Of the chart of the losses."""
+WIDTH, HEIGHT, LEFT, FOOT = 640, 220, 44, 24
+"""Of the chart of the losses in pixels, and the room beside and below its curves."""
+COLOURS = {"server": "#b45309"}
+"""Of curves with a colour of their own; the others have those of sites."""
 
 
 def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]]) -> str:
@@ -41,7 +48,14 @@ def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]])
         curves=curves(losses),
         data=Markup(safe),
         size=SIZE,
-        chart=(WIDTH, HEIGHT),
+        chart={
+            "width": WIDTH,
+            "height": HEIGHT,
+            "left": LEFT,
+            "right": WIDTH - 8,
+            "epochs": (losses[0]["epoch"], losses[-1]["epoch"]) if losses else (),
+            "marks": [{"y": _level(share), "text": f"{share:.0%}"} for share in (0.0, 0.5, 1.0)],
+        },
     )
 
 
@@ -65,7 +79,7 @@ def drawing(clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: f
         ux, uy = (x1 - x0) / distance, (y1 - y0) / distance
         bend = 22  # to the left of the way, so that two arrows between two clients part
         middle = ((x0 + x1) / 2 - bend * uy, (y0 + y1) / 2 + bend * ux)
-        start, end = (x0 + (NODE + 8) * ux, y0 + (NODE + 8) * uy), (x1 - (NODE + 12) * ux, y1 - (NODE + 12) * uy)
+        start, end = _beside((x0, y0), middle, 4), _beside((x1, y1), middle, TIP)
         title = f"{edge['driver']} drives {edge['driven']}: reference {edge['reference']:.3g}, lag {edge['lag']}"
         title += "" if edge["adjusted"] is None else f", p = {edge['adjusted']:.3g} corrected"
         arrows.append(
@@ -81,19 +95,31 @@ def drawing(clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: f
     return {"clients": [{"name": name, "x": f"{x:.1f}", "y": f"{y:.1f}"} for name, (x, y) in spots.items()], "arrows": arrows}
 
 
+def _beside(spot: tuple[float, float], towards: tuple[float, float], gap: float) -> tuple[float, float]:
+    """The point so many pixels outside a client's box, on the way from its middle towards another point."""
+    x, y = towards[0] - spot[0], towards[1] - spot[1]
+    way = math.hypot(x, y)
+    edge = min(half * way / abs(along) if along else math.inf for half, along in zip(NODE, (x, y), strict=True))
+    return spot[0] + (edge + gap) * x / way, spot[1] + (edge + gap) * y / way
+
+
+def _level(share: float) -> float:
+    """Where a share of the largest loss stands in the chart."""
+    return round(HEIGHT - FOOT - (HEIGHT - FOOT - 10) * share, 1)
+
+
 def curves(losses: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """A line for each loss over the epochs, each as a share of its own largest value. `Any`: numbers."""
     if len(losses) < 2:
         return []
     made = []
-    for name in losses[0]:
-        if name == "epoch":
-            continue
+    names = [name for name in losses[0] if name != "epoch"]
+    tints = colours([name for name in names if name not in COLOURS], SITE_COLOURS) | COLOURS
+    for name in names:
         values = [float(row[name]) for row in losses]
         top = max(values) or 1.0
         points = " ".join(
-            f"{place * (WIDTH - 20) / (len(values) - 1) + 10:.1f},{HEIGHT - 10 - (HEIGHT - 20) * value / top:.1f}"
-            for place, value in enumerate(values)
+            f"{LEFT + place * (WIDTH - 8 - LEFT) / (len(values) - 1):.1f},{_level(value / top):.1f}" for place, value in enumerate(values)
         )
-        made.append({"name": name, "points": points, "first": f"{values[0]:.4g}", "last": f"{values[-1]:.4g}"})
+        made.append({"name": name, "colour": tints[name], "points": points, "first": f"{values[0]:.4g}", "last": f"{values[-1]:.4g}"})
     return made

@@ -14,7 +14,7 @@ from fedkg.zones import ZONES
 Figure = dict[str, Any]
 """A plotly figure: ``{"data": [...], "layout": {...}}``. `Any`: JSON."""
 
-ALGORITHM_COLOURS = ("#64748b", "#0f766e", "#b45309", "#6d28d9", "#be185d", "#1d4ed8")
+ALGORITHM_COLOURS = ("#526175", "#0f766e", "#b45309", "#6d28d9", "#be185d", "#1d4ed8")
 SITE_COLOURS = ("#1d4ed8", "#9333ea", "#0891b2", "#be185d", "#65a30d", "#4338ca", "#a16207", "#334155")
 ALARM = "#dc2626"
 ZONE_TINTS = {"safe": "#ecfdf5", "warning": "#fefce8", "danger": "#fff1e6", "critical": "#fdeaea"}
@@ -46,7 +46,7 @@ def violation_curve(scenario: Scenario, colour: Mapping[str, str]) -> Figure:
             line = {"color": colour[contender.algorithm], "width": 2, "dash": dash}
             traces.append(_line(f"{contender.name}, {what}", rounds, means, line, "%{y:.1%}"))
     top = min(1.0, top * 1.08)
-    shapes = [_zone(name, low, min(high, top)) for name, low, high, _ in ZONES if low < top]
+    shapes = [_zone(name, low, min(high, top), top) for name, low, high, _ in ZONES if low < top]
     return _figure(traces, y={"range": [0, top], "tickformat": ".0%", "title": {"text": "rules broken"}}, shapes=shapes)
 
 
@@ -118,10 +118,11 @@ def _line(name: str, x: Sequence[int], y: Sequence[float], line: Figure, hover: 
     return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), "line": line, "hovertemplate": hover}
 
 
-def _zone(name: str, low: float, high: float) -> Figure:
-    label = {"text": name, "textposition": "top left", "font": {"size": 10, "color": "#94a3b8"}, "padding": 5}
+def _zone(name: str, low: float, high: float, top: float) -> Figure:
+    """A zone behind the curves, named where there is room for a line of text."""
+    label = {"text": name, "textposition": "top left", "font": {"size": 11, "color": "#475569"}, "padding": 4}
     box = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high, "layer": "below", "line": {"width": 0}}
-    return box | {"fillcolor": ZONE_TINTS[name], "label": label if high - low > 0.03 else {}}
+    return box | {"fillcolor": ZONE_TINTS[name], "label": label if high - low > 0.08 * top else {}}
 
 
 def _figure(traces: Sequence[Figure], *, y: Figure, x_title: str = "round", shapes: Sequence[Figure] = ()) -> Figure:

@@ -46,7 +46,7 @@ def _overview(results: Sequence[Result]) -> str:
     if len(groups) < 2:
         return ""
     clean, damaged = [g for g in groups if not g[0].corrupted], [g for g in groups if g[0].corrupted]
-    return " ".join([*_ahead(clean), *(_damaged(group) for group in damaged)])
+    return " ".join([*_ahead(clean), *_keeps(clean), *(_damaged(group) for group in damaged)])
 
 
 def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
@@ -56,11 +56,29 @@ def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
     best = [sorted(group, key=lambda result: -_worth(result)) for group in groups]
     clear = Counter(first.title for first, second, *_ in best if clearly_better(first, second))
     if not clear:
-        names = " and ".join(result.title for result in groups[0])
+        *others, last = (result.title for result in groups[0])
+        names = f"{', '.join(others)} and {last}"
         where = "the one setting" if len(groups) == 1 else f"any of the {len(groups)} settings"
         return [f"With sound data, no difference between {names} is clear of chance in {where}."]
     counts = ", ".join(f"{name} is clearly ahead in {count}" for name, count in clear.most_common())
     return [f"With sound data, {counts} of {len(groups)} settings."]
+
+
+def _keeps(groups: Sequence[Sequence[Result]]) -> list[str]:
+    """Which algorithm's models clearly break the fewest rules in every setting, at the worst site of the last round."""
+    told = []
+    for group in groups:
+        base = next((result for result in group if result.preset == "fedavg"), group[0])
+        least = min(group, key=lambda result: result.figure("rho_worst").mean)
+        found = verdict(least.figure("rho_worst").values, base.figure("rho_worst").values)
+        if found.clear != -1:
+            return []
+        told.append((least, base))
+    names = {(least.title, base.title) for least, base in told}
+    if len(names) != 1:
+        return []
+    (title, plain), (ours, theirs) = names.pop(), (mean(pair[i].figure("rho_worst").mean for pair in told) for i in (0, 1))
+    return [f"Of the rules, {title} breaks clearly fewer: {ours:.0%} at the worst site, {plain} {theirs:.0%}."]
 
 
 def _damaged(group: Sequence[Result]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def page(records: RunRecords) -> str:
     """The report as one HTML document. Raises MissingExtra."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
+        from markupsafe import Markup, escape
         from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
         raise MissingExtra("writing the report", "report") from error
@@ -79,6 +80,7 @@ def page(records: RunRecords) -> str:
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["coded"] = lambda text: Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
     return environment.get_template("template.html.j2").render(context)
 
 

@@ -41,9 +41,12 @@ def _table(records: RunRecords, scene: Scenario, rows: Mapping[str, Sequence[Sit
     shown = _worst_first(by_site, measure) if len(by_site) > MOST_SITES else list(by_site)
     algorithms = [contender.algorithm for contender in scene.contenders]
     ruled = any(not math.isnan(row.violation) for found in by_site.values() for own in found.values() for row in own)
+    headers = ["site", "rows", "own test rows", *(["failures"] if measure.name == "f1" else [])]
+    each = [(f"{one.name}: {measure.title}", f"{one.name}: breaks")[: 2 if ruled else 1] for one in scene.contenders]
     return {
         "title": scene.title,
-        "headers": ["site", "rows", "own test rows", *(["failures"] if measure.name == "f1" else [])],
+        "headers": headers,
+        "labels": [*headers[1:], *(label for pair in each for label in pair)],
         "ruled": ruled,
         "algorithms": [(contender.name, measure.title) for contender in scene.contenders],
         "rows": [_line(site, by_site[site], algorithms, measure, ruled) for site in shown],

@@ -251,7 +251,11 @@ def read_run(folder: Path) -> RunRecords:
     """The records of a run folder. Raises UsageError when it is none, JobError when one of its files is damaged."""
     files = RunFolder(folder)
     if not (folder / ARMS).is_file():
-        raise UsageError(f"{folder} is not a run folder", expected="a folder that `fedkg run` wrote, with arms.json in it")
+        raise UsageError(
+            f"{folder} is not a run folder",
+            expected="a folder that `fedkg run` wrote, with arms.json in it",
+            help="train one first: fedkg run JOB.yaml --out DIR",
+        )
     job_text = (folder / JOB).read_text(encoding="utf-8") if (folder / JOB).is_file() else ""
     job = _yaml(job_text)
     split = files.read_json(SPLIT) if (folder / SPLIT).is_file() else {}

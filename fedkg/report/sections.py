@@ -25,7 +25,7 @@ def comparison_table(results: Sequence[Result], target: float, colour: Mapping[s
     ruled = any(not math.isnan(result.figure("rho_worst").mean) for result in results)
     for result in results:
         cells = _cells(result, target, ruled)
-        row = {"name": result.title, "colour": colour.get(result.algorithm, "#64748b"), "cells": cells}
+        row = {"name": result.title, "colour": colour.get(result.algorithm, "#526175"), "cells": cells}
         groups.setdefault(setting_text(result.setting, result.corrupted), []).append(row)
     titled = any(groups)
     headers = [*(["setting"] if titled else []), "algorithm", *(label for label, _, _ in _cells(results[0], target, ruled))]
@@ -137,6 +137,8 @@ def _idle(job: Json) -> set[str]:
     """Fields that have a default and no say in this job: of tables where a data set is read, of other splits, of what `compare` varies."""
     data: Json = job.get("data") or {}
     split, idle = data.get("split"), set(job.get("compare") or {})
+    if (job.get("augment") or {}).get("by", "none") == "none":
+        idle |= {name for name, _ in flat(job.get("augment") or {}, "augment.")}
     if data.get("set"):
         idle |= {"data.label", "data.machine", "data.rows", "scoring.probe", "scoring.rows_per_rule"}
     if data.get("path"):

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence, joined
-from fedkg_compiler.authoring.wording import quoted, remark
+from fedkg_compiler.authoring.wording import quoted
 from fedkg_compiler.learned.precedences import precedences
-from fedkg_compiler.learned.written import comment, name_of, plain, rounded
+from fedkg_compiler.learned.written import comment, name_of, plain, rounded, shown, unwritable
 
 MANY = 1000
 """Evaluations after which a rule that was never broken by the data is proposed to be hard."""
@@ -40,10 +40,10 @@ def proposed(found: Sequence[Learned], *, client: str = "", least: float = 0.0, 
     groups: dict[tuple[str, str], list[FoundProperty]] = {}
     for one in properties:
         groups.setdefault((one.inference, one.text), []).append(one)
-    rules = [text for key in sorted(groups) for text in _rule(groups[key], client, least)]
+    rules = [_legible(text) for key in sorted(groups) for text in _rule(groups[key], client, least)]
     edges = [edge for run in found for edge in run.edges if _sure(edge) is None or (_sure(edge) or 0.0) <= alpha]
-    causes = [*_causes(edges, alpha)]
-    leads = [*precedences(edges, timed=any(run.step is not None for run in found))]
+    causes = [_legible(text) for text in _causes(edges, alpha)]
+    leads = [_legible(text) for text in precedences(edges, timed=any(run.step is not None for run in found))]
     notes = [note for run in found for evidence in run.evidence for note in _noted(evidence)]
     where = f"for {client}" if client else "for all clients"
     titles = ", ".join(sorted({_titled(run) for run in found}))
@@ -54,7 +54,14 @@ def proposed(found: Sequence[Learned], *, client: str = "", least: float = 0.0, 
             comment(f"Nothing to propose: no property was found, no edge has a p-value of {plain(alpha)} or less, no rule stands out.")
         )
     made = sum("\nrule " in part for part in (*rules, *leads))
-    return Proposal(text="\n\n".join(parts) + "\n", rules=made, causes=len(causes), notes=len(notes))
+    allowed = sum("\ncause " in part for part in causes)
+    return Proposal(text="\n\n".join(parts) + "\n", rules=made, causes=allowed, notes=len(notes))
+
+
+def _legible(text: str) -> str:
+    """A candidate as it is where the parser reads it; else a comment that says what is left out, and why."""
+    why = unwritable(text)
+    return comment(f"Left out, since it cannot be written as a rule: {why}. It would read: {text}") if why else text
 
 
 def _titled(run: Learned) -> str:
@@ -89,7 +96,7 @@ def _rule(group: Sequence[FoundProperty], client: str, least: float) -> Iterator
         text = re.sub(rf"\?{re.escape(own.name)}\b", lambda _, value=number: str(value), text)  # type: ignore[misc]
     name = name_of(f"{first.inference}_{client}" if client else f"{first.inference}_everywhere")
     title = f"Found in the series of {client}." if client else f"Found in the series of {who}."
-    yield f"{comment(said)}\nrule {name} {quoted(remark(title))}\n  kind temporal\n  require initially follows {text}"
+    yield f"{comment(said)}\nrule {name} {quoted(shown(title))}\n  kind temporal\n  require initially follows {text}"
 
 
 def _common(numbers: Sequence[FoundNumber]) -> str | None:

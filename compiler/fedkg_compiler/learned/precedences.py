@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fedkg.learned import CausalEdge, Precedence
-from fedkg_compiler.authoring.wording import Names, quoted, remark
-from fedkg_compiler.learned.written import comment, name_of, rounded
+from fedkg_compiler.authoring.wording import Names, quoted
+from fedkg_compiler.learned.written import comment, name_of, rounded, shown, unwritable
 
 _TAKEN = frozenset({"if", "past"})
 """Words that a formula does not read as the name of a signal."""
@@ -18,12 +18,19 @@ def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
     Args:
         timed: whether the rules of the runs declare a timeline; else a step is proposed that a person has to set.
     """
-    found = [(edge, edge.precedence) for edge in edges if edge.precedence is not None]
+    said = [(edge, edge.precedence) for edge in edges if edge.precedence is not None]
+    if not said:
+        return
+    names = _names([column for _, one in said for column in (one.leads, one.follows)])
+    refused = {column: why for column, name in names.items() if (why := unwritable(_signal(name, column)))}
+    for column, why in refused.items():
+        yield comment(f"Left out: rules of the column `{column}`, whose header cannot be written: {why}. Rename it in the data.")
+    found = [(edge, one) for edge, one in said if one.leads not in refused and one.follows not in refused]
     if not found:
         return
-    names = _names([column for _, one in found for column in (one.leads, one.follows)])
+    used = {column for _, one in found for column in (one.leads, one.follows)}
     head = "The columns that the rules below read; leave out those that your rules have a signal for, and use its name."
-    signals = [f"signal {name} column {quoted(column)}" for column, name in names.items()]
+    signals = [_signal(name, column) for column, name in names.items() if column in used]
     if not timed:
         head += " No rule of the run said how long a step is: set it."
         signals = ["timeline step 1 s", *signals]
@@ -31,6 +38,10 @@ def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
     rules = Names()
     for edge, one in found:
         yield _rule(edge, one, names, rules.give(name_of(f"{one.follows}_follows_{one.leads}")))
+
+
+def _signal(name: str, column: str) -> str:
+    return f"signal {name} column {quoted(column)}"
 
 
 def _rule(edge: CausalEdge, one: Precedence, names: dict[str, str], name: str) -> str:
@@ -42,7 +53,7 @@ def _rule(edge: CausalEdge, one: Precedence, names: dict[str, str], name: str) -
     lead, follow = names[one.leads], names[one.follows]
     verb, side, limit = ("rises", ">=", "down") if up else ("falls", "<=", "up")
     steps = f"{one.within} step{'s' if one.within > 1 else ''}"
-    title = quoted(remark(f"When {one.leads} rises, {one.follows} {verb} within {steps}."))
+    title = quoted(shown(f"When {one.leads} rises, {one.follows} {verb} within {steps}."))
     return (
         f"{comment(said)}\nrule {name} {title}\n  kind temporal\n"
         f"  require if {lead} - past {lead} >= {rounded(one.rise, 'up')} "

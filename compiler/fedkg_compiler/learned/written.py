@@ -7,6 +7,9 @@ import re
 import textwrap
 from decimal import Decimal
 
+from fedkg_compiler.authoring.wording import remark
+from fedkg_compiler.syntax.parser import parse
+
 DIGITS = 4
 """Significant digits of proposed limits; they are rounded to the side on which the property is easier to keep."""
 WIDE = 130
@@ -30,9 +33,22 @@ def plain(value: float) -> str:
     return f"{Decimal(f'{value:.15g}'):f}"
 
 
+def shown(text: str) -> str:
+    """A text in one line that a rule file may hold: blanks for line breaks, escapes (``\\x07``) for what is not printed."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in remark(text))
+
+
 def comment(text: str) -> str:
     """A text as lines of comment."""
-    return "\n".join(textwrap.wrap(text, WIDE, initial_indent="# ", subsequent_indent="# ", break_long_words=False))
+    return "\n".join(textwrap.wrap(shown(text), WIDE, initial_indent="# ", subsequent_indent="# ", break_long_words=False))
+
+
+def unwritable(text: str) -> str:
+    """Why the parser does not take a text for statements of a rule file; "" where it does."""
+    stray = next((sign for sign in text if "\ud800" <= sign <= "\udfff"), "")
+    if stray:
+        return f"half a character, U+{ord(stray):04X}, stands in it"
+    return next((problem.message for problem in parse(text, "candidates.fkg")[1] if problem.severity == "error"), "")
 
 
 def name_of(text: str) -> str:

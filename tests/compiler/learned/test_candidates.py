@@ -13,6 +13,7 @@ from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, Prece
 from fedkg_compiler.learned.candidates import proposed
 from fedkg_compiler.learned.to_rdf import turtle
 from fedkg_compiler.learned.written import rounded
+from fedkg_compiler.syntax.parser import parse
 
 TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
 
@@ -171,3 +172,31 @@ def test_columns_of_any_name_are_proposed_as_rules_that_compile(leads: str, foll
     pack = authoring.compile(text=rules)
     assert {column.source or column.name for column in pack.manifest.contract.columns} == {leads, follows}
     assert ">= 0.00000000003457 then" in rules
+
+
+@given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=8))
+def test_whatever_headers_and_clients_are_called_what_is_proposed_is_read_by_the_parser(leads: str, follows: str, client: str) -> None:
+    found = FOLLOWED.model_copy(update={"leads": leads, "follows": follows})
+    edge = CausalEdge(driver=client, driven="b", strength=0.3, precedence=found)
+    made = proposed([_learned(_found(client, 3.0, 835.0), edges=(edge,))])
+    tree, problems = parse(made.text, "candidates.fkg")
+    assert problems == ()
+    written = [statement for statement in tree.statements if type(statement).__name__ == "Rule"]
+    assert len(written) == made.rules
+    made.text.encode()
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [("P1\n[bar]", "this text is never closed"), ("P1\x07", "control character U+0007"), ("P1\ud800", "half a character, U+D800")],
+)
+def test_a_header_that_no_rule_can_write_is_told_and_the_other_rules_stay(header: str, why: str) -> None:
+    bad, good = FOLLOWED.model_copy(update={"leads": header}), FOLLOWED
+    edges = [CausalEdge(driver="a", driven="b", strength=0.3, precedence=one) for one in (bad, good)]
+    made = proposed([_learned(edges=tuple(edges))])
+    assert made.rules == 1
+    flat = " ".join(line.removeprefix("# ") for line in made.text.splitlines())
+    assert "Left out: rules of the column" in flat
+    assert why in flat
+    assert "Rename it in the data." in flat
+    assert parse(made.text, "candidates.fkg")[1] == ()

@@ -86,7 +86,7 @@ def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(fedk
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stderr is not None
-        while not process.stderr.readline().startswith("executor: "):
+        while not process.stderr.readline().startswith("the sites of a round are trained "):
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -102,6 +102,37 @@ def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(fedk
         return [line.split(",")[:6] for line in (tmp_path / name / "rounds.csv").read_text().splitlines()]
 
     assert figures("here") == figures("whole")
+
+
+@pytest.mark.parametrize("more", [(), ("-o", "here"), ("--seeds", "2", "-o", "here")])
+def test_ctrl_c_before_the_folder_is_made_says_that_nothing_is_written(
+    more: tuple[str, ...], fedkg: Command, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedkg.jobs.runner.ground_of", stop)
+    monkeypatch.setattr("fedkg.jobs.sweep.sweep.cells_of", stop)
+    done = fedkg("run", "job.yaml", *more)
+    assert done.code == 130
+    assert "stopped before the run folder was made: nothing is written" in done.err
+    assert "to begin again: fedkg run job.yaml" + (" --out here" if more else "") in done.err
+    assert not (tmp_path / "here").exists()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_ctrl_c_while_the_folder_is_made_says_that_no_training_is_in_it(
+    fedkg: Command, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fedkg.jobs.runner.begin", stop)
+        done = fedkg("run", "job.yaml", "-o", "here")
+    assert done.code == 130
+    assert "stopped while here was being made: no training is in it" in done.err
+    assert fedkg("run", "job.yaml", "-o", "here", "--set", "training.rounds=1").code == 0
 
 
 def test_a_table_that_is_nowhere_is_told_by_its_field(fedkg: Command, tmp_path: Path) -> None:

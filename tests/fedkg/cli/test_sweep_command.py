@@ -105,3 +105,11 @@ def test_a_run_leaves_the_folder_of_a_sweep_alone(fedkg: Command, job: Path, tmp
     assert done.code == 2
     assert "here holds a sweep, not a run" in done.err
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["sweep.json"]
+
+
+def test_one_run_is_not_several_at_once(fedkg: Command, job: Path, tmp_path: Path) -> None:
+    done = fedkg("run", "job.yaml", "--jobs", "2", "--out", "here")
+    assert done.code == 2
+    assert "--jobs: there is one run only" in done.err
+    assert not (tmp_path / "here").exists()
+    assert fedkg("run", "job.yaml", "--seeds", "2", "--jobs", "0").code == 2

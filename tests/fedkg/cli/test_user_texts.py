@@ -69,6 +69,23 @@ def test_the_bar_of_a_run_takes_names_as_they_are(monkeypatch: Any) -> None:  # 
     assert "all 1 trainings" not in screen.getvalue()
 
 
+def test_the_bars_of_runs_side_by_side_are_their_own(monkeypatch: Any) -> None:  # Any: pytest's monkeypatch
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr("fedkg.cli.progress.err", lambda: console)
+    with Watch() as watch:
+        for number, arm in ((2, "b"), (3, "c")):  # the first was done before
+            watch(Event(kind="arm", arm=arm, arm_number=number, arms=3, rounds=4))
+        for number, done in ((3, 1), (2, 3), (3, 2)):
+            watch(Event(kind="round", arm_number=number, arms=3, round=done, rounds=4))
+        bar = watch._bar
+        assert bar is not None
+        assert [(task.description, task.completed) for task in bar.tasks] == [("all 3 trainings", 9), ("b", 3), ("c", 2)]
+        watch(Event(kind="arm_done", arm="b", message="b: done", arm_number=2, arms=3, round=3, rounds=4))
+        assert [(task.description, task.completed) for task in bar.tasks] == [("all 3 trainings", 10), ("c", 2)]
+    assert "[2/3] b: done" in screen.getvalue()
+
+
 def test_rules_with_errors_say_so_once(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "wrong.fkg").write_text("rule a require nothing_known(\n", encoding="utf-8")
     done = fedkg("eval", "wrong.fkg", "table.csv")

@@ -147,7 +147,7 @@ def test_the_report_needs_no_torch(run_folder: RunFolder) -> None:
 
 def test_a_zone_says_what_it_rests_on_and_what_to_do(run_folder: RunFolder) -> None:
     folder = run_folder()
-    text = html.unescape(_parts(write_report(folder))[0])
+    text = re.sub("</?code>", "`", html.unescape(_parts(write_report(folder))[0]))
     assert "critical: above 18%, see which rules before the model is used" in text
     assert "when more than 5% of the rows to which it applies break it (a hard rule: a single row to which it applies)" in text
     assert "They are not measured on these machines" in text
@@ -213,3 +213,28 @@ def test_one_is_told_as_one(run_folder: RunFolder) -> None:
     one = records.arms[0].id
     alone = replace(records, arms=records.arms[:1], rounds=tuple(row for row in records.rounds if row.arm == one), results=(), rules=())
     assert "1 training, 3 sites" in page(alone)
+
+
+def test_the_outcome_says_who_breaks_clearly_fewer_rules(run_folder: RunFolder) -> None:
+    records = read_run(run_folder())
+    sound = [result for result in records.results if not result.corrupted]
+    rates = {"fedavg": (0.4, 0.5, 0.42), "scfa": (0.2, 0.24, 0.19)}
+
+    def with_rates(changed: dict[str, tuple[float, ...]]) -> list[str]:
+        results = [
+            replace(one, figures={**one.figures, "rho_worst": Figure(sum(changed[one.preset]) / 3, 0.02, changed[one.preset])})
+            for one in sound
+        ]
+        return outcome(replace(records, results=[*results, *(one for one in records.results if one.corrupted)]))
+
+    assert "Of the rules, SCFA breaks clearly fewer: 21% at the worst site, FedAvg 44%." in with_rates(rates)[0]
+    assert "breaks clearly fewer" not in with_rates({"fedavg": (0.4, 0.5, 0.42), "scfa": (0.41, 0.3, 0.47)})[0]
+
+
+def test_every_cell_of_a_narrow_screen_has_its_name(run_folder: RunFolder) -> None:
+    body, _ = _parts(write_report(run_folder()))
+    cells = re.findall(r"<td[^>]*>", body)
+    assert cells
+    assert all("data-label=" in cell or 'class="said"' in cell for cell in cells)
+    heads = re.findall(r"<th\b[^>]*>", "".join(re.findall(r"<thead>.*?</thead>", body, re.DOTALL)))
+    assert all('scope="col"' in head for head in heads)
