@@ -19,30 +19,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from packs.drawn import drawn_pack, module_of
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, columns
-from fedkg.pack import (
-    SECTIONS,
-    And,
-    Bank,
-    Column,
-    Compare,
-    DataContract,
-    Formula,
-    Implies,
-    Manifest,
-    Not,
-    Or,
-    Pack,
-    Param,
-    Product,
-    Provenance,
-    RuleRecord,
-    Section,
-    Slot,
-    Sum,
-)
+from fedkg.pack import And, Compare, Formula, Implies, Not, Or, Pack, Param, Product, Slot, Sum
 
 SIGNALS, OUTPUTS = 60, 4
 TARGETS = {"robustness": 5, "penalty, forward and backward": 10}
@@ -95,36 +75,13 @@ SHAPES: tuple[tuple[Formula, Peer], ...] = (
 
 def make_pack(rows: int, dice: np.random.Generator) -> Pack:
     """Constraints of all shapes over random signals and outputs."""
-    contract = DataContract(
-        columns=tuple(Column(name=f"c{i}", source=f"c{i}", role="input" if i < SIGNALS else "output") for i in range(SIGNALS + OUTPUTS))
-    )
-    banks = []
-    for i, part in enumerate(np.array_split(np.arange(rows), len(SHAPES))):
+    parts = []
+    for (skeleton, _), part in zip(SHAPES, np.array_split(np.arange(rows), len(SHAPES)), strict=True):
         count = len(part)
         inputs, outputs = dice.integers(0, SIGNALS, (count, 3)), dice.integers(SIGNALS, SIGNALS + OUTPUTS, (count, 2))
-        none = np.zeros((count, 0), dtype=np.int32)
-        banks.append(
-            Bank(
-                skeleton=SHAPES[i][0],
-                slots=np.concatenate([inputs, outputs], axis=1).astype(np.int32),
-                views=np.zeros((count, 5), dtype=np.int32),
-                params=np.concatenate([dice.normal(size=(count, 2)), np.ones((count, 1))], axis=1),
-                keys=none,
-                codes=none,
-                weight=np.full(count, 1.0 / count),
-                rule=np.full(count, i, dtype=np.int32),
-                entity=np.zeros(count, dtype=np.int32),
-                unit=np.zeros(count, dtype=np.int32),
-            )
-        )
-    manifest = Manifest(
-        sections={name: Section(version=version) for name, version in SECTIONS.items()},
-        contract=contract,
-        rules=tuple(RuleRecord(name=f"rule_{i}", output=True) for i in range(len(SHAPES))),
-        skeletons=tuple(bank.skeleton for bank in banks),
-        provenance=Provenance(compiler="benchmark"),
-    )
-    return Pack(manifest=manifest, banks=tuple(banks))
+        params = np.concatenate([dice.normal(size=(count, 2)), np.ones((count, 1))], axis=1)
+        parts.append((skeleton, np.concatenate([inputs, outputs], axis=1), params))
+    return drawn_pack(parts, SIGNALS, OUTPUTS, shared=True)
 
 
 def loop(pack: Pack, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -156,8 +113,7 @@ def main() -> None:
     options = parser.parse_args()
     dice = np.random.default_rng(0)
     pack = make_pack(options.rows, dice)
-    names = [f"c{i}" for i in range(SIGNALS)]
-    rules = ConstraintModule(pack, x=columns(names), y=columns([f"c{i}" for i in range(SIGNALS, SIGNALS + OUTPUTS)]))
+    rules = module_of(pack)
     x, y = torch.randn(options.batch, SIGNALS), torch.randn(options.batch, OUTPUTS, requires_grad=True)
     gathered = [torch.randn(len(b.inputs) + len(b.outputs), b.rows, options.batch) for b in rules.banks]
 

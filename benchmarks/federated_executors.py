@@ -64,9 +64,11 @@ def milling() -> Case:
     return Case(name="milling, 3 of 5 sites, MLP 6-32-32-1, 5 epochs", problem=problem, settings=settings)
 
 
-def ours(case: Case, executor: str, threads: int) -> Iterator[Params]:
-    """The parameters after each round under an executor."""
-    for state, _ in train(case.problem, fedavg(), replace(case.settings, executor=executor, threads=threads)):
+def ours(case: Case, executor: str, threads: int, told: list[str] | None = None) -> Iterator[Params]:
+    """The parameters after each round under an executor; what the rounds note goes into `told`."""
+    for state, record in train(case.problem, fedavg(), replace(case.settings, executor=executor, threads=threads)):
+        if told is not None:
+            told += record.notes
         yield state.params
 
 
@@ -142,11 +144,12 @@ def agree(case: Case, rounds: int = 2) -> float:
     return max(float((one[name] - ends[0][name]).abs().max()) for one in ends[1:] for name in one)
 
 
-def measure(case: Case, pairs: int) -> dict[str, list[float]]:
-    """Seconds of each turn of each contender, on one thread; the first turns, in which everything is warmed up, are left out."""
+def measure(case: Case, pairs: int) -> tuple[dict[str, list[float]], str]:
+    """Seconds of each turn of each contender, on one thread, and what auto chose; the first turns, which warm all up, are left out."""
+    told: list[str] = []
     contenders = {
         "stacked": ours(case, "stacked", 1),
-        "auto": ours(case, "auto", 1),
+        "auto": ours(case, "auto", 1, told),
         "sequential": ours(case, "sequential", 1),
         PEER: plain(case),
     }
@@ -161,7 +164,7 @@ def measure(case: Case, pairs: int) -> dict[str, list[float]]:
             next(contenders[name])
             if turn >= 2:
                 taken[name].append(time.perf_counter() - begun)
-    return taken
+    return taken, told[0]
 
 
 def two_threads(case: Case, rounds: int) -> list[float]:
@@ -225,9 +228,8 @@ def bench(case: Case, pairs: int) -> list[dict[str, object]]:
     """Print a case's table and return its claims."""
     difference = agree(case)
     assert difference < 1e-12, f"{case.name}: the contenders do not agree ({difference})"
-    chosen = next(train(case.problem, fedavg(), case.settings))[1].notes[0]
     (machine, own), begun = busy(), time.perf_counter()
-    taken = measure(case, pairs)
+    taken, chosen = measure(case, pairs)
     (machine_after, own_after), elapsed = busy(), time.perf_counter() - begun
     others = max(0.0, (machine_after - machine) - (own_after - own)) / elapsed
     least = floor(case)

@@ -183,8 +183,8 @@ def busy() -> float:
     return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(case: Case, homes: Mapping[str, Path], turns: int, population: int, sampled: int) -> dict[str, tuple[list[float], float]]:
-    """Of each contender the seconds of its turns and the peak of its memory; prints how well they agree and how quiet it was."""
+def measure(case: Case, homes: Mapping[str, Path], turns: int, population: int, sampled: int) -> dict[str, list[float]]:
+    """Of each contender the seconds of its turns; prints them, how well all agree, how quiet it was, and the peaks of memory."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         contenders = {}
         for name, command in commands(case, Path(place), homes).items():
@@ -212,12 +212,14 @@ def measure(case: Case, homes: Mapping[str, Path], turns: int, population: int, 
                 taken[name].append(contenders[name].ask("round"))
         spent = busy() - sum(one.processor() for one in contenders.values()) - spent
         print(f"  other processes kept {max(0.0, spent) / (time.perf_counter() - begun):.2f} cores busy meanwhile; {turns} turns")
-        peaks = {}
+        for name, values in taken.items():
+            low, middle, high = statistics.quantiles(values * 2 if len(values) == 1 else values, n=4)
+            print(f"  {name:26s} {1e3 * middle:9.1f} ms  ({1e3 * low:.1f} .. {1e3 * high:.1f})")
         for name, one in contenders.items():
             with watched(one) as seen:
                 one.ask("round")
-            peaks[name] = max(seen)
-    return {name: (taken[name], peaks[name]) for name in names}
+            print(f"  {name:26s} {max(seen):9.0f} MiB at most")
+    return taken
 
 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
@@ -245,9 +247,8 @@ def floor(case: Case, sampled: int) -> float:
     return operations * min(taken) / (2 * 768**3) / 2
 
 
-def claims(case: Case, found: Mapping[str, tuple[list[float], float]], least: float) -> list[dict[str, object]]:
+def claims(case: Case, times: Mapping[str, list[float]], least: float) -> list[dict[str, object]]:
     """What is claimed of a case, with what was found."""
-    times = {name: values for name, (values, _) in found.items()}
     middle = {name: statistics.median(values) for name, values in times.items()}
     mine = min(OURS, key=lambda name: middle[name])
     peers = [name for name in times if name not in OURS]
@@ -298,9 +299,6 @@ def main() -> None:
         turns = arguments.turns or (2 if arguments.quick else case.turns)
         print(f"\n{sampled} of {population} clients, {case.title}")
         found = measure(case, homes, turns, population, sampled)
-        for name, (values, memory) in found.items():
-            low, middle, high = statistics.quantiles(values * 2 if len(values) == 1 else values, n=4)
-            print(f"  {name:26s} {1e3 * middle:9.1f} ms  ({1e3 * low:.1f} .. {1e3 * high:.1f})  {memory:7.0f} MiB")
         least = floor(case, sampled)
         print(f"  {'floor':26s} {1e3 * least:9.1f} ms")
         made += claims(case, found, least)

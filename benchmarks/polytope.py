@@ -1,11 +1,13 @@
 """Nearest points of a polytope, 1,024 x 50 and 100 rows: against loops over OSQP and ProxQP, with backward against cvxpylayers and qpth.
 
-    python benchmarks/polytope.py [--points 1024] [--rows 100] [--repeats 7] [--peers FOLDER]
+    python benchmarks/polytope.py [--points 1024] [--rows 100] [--repeats 7] [--patience 300] [--peers FOLDER]
 
 The rows are random, a tenth of their entries not 0, with a point in their midst; the points are random. The loops keep the rows to 1e-5,
-for which they need a tolerance of 1e-6; ours is exact up to rounding. Before anything is timed their points are compared with ours, and
-ours with its own certificate. The loops update one solver, which keeps its factors, from point to point. cvxpylayers and qpth run in
-fewer rounds: they take seconds. All run on one thread; the floor is one read of the points and the rows and one write of the result.
+for which they need a tolerance of 1e-6; ours is exact up to the rounding of float32, theirs are in float64. Before anything is timed their
+points are compared with ours, and ours with its own certificate. The loops update one solver, which keeps its factors, from point to point.
+cvxpylayers and qpth get the points in batches of the size at which a point costs them least, found before, and run in fewer rounds: a pass
+takes them seconds. One that takes more than `--patience` seconds ends there, which is told, and counts as if it had come to its end. All
+run on one thread; the floor is one read of the points and the rows and one write of the result.
 
 qpth (0.0.18) says that it wants NumPy below 2, with which the rest here is not installed. It calls nothing that NumPy 2 lacks, so it is put
 into a folder of its own without what it asks for: FOLDER/qpth, by default in $FEDKG_PEERS or the user's cache folder.
@@ -115,6 +117,32 @@ def qpth_layer(folder: Path, matrix: Array, ends: Array) -> Callable[[Tensor], T
     return lambda x: solver(eye, -x, rows, limits, none, none)
 
 
+def batches(project: Callable[[Tensor], Tensor], size: int, patience: float) -> Callable[[Tensor], Tensor]:
+    """The layer on so many points at a time; points to which it does not come within `patience` seconds are left out, and that is told."""
+
+    def run(x: Tensor) -> Tensor:
+        until, found, parts = time.perf_counter() + patience, [], x.split(size)
+        for part in parts:
+            found.append(project(part))
+            if time.perf_counter() > until:
+                print(f"  ended after {len(found)} of {len(parts)} batches: the patience is {patience:g} s")
+                break
+        return torch.cat(found)
+
+    return run
+
+
+def in_its_best(name: str, project: Callable[[Tensor], Tensor], x: Tensor, patience: float) -> Callable[[Tensor], Tensor]:
+    """The layer in batches of the size at which a point costs least with its gradient, of those tried on as many points as there are."""
+    tried = {}
+    for size in sorted({min(size, len(x)) for size in (16, 32, 64, 256, len(x))}):
+        tried[size] = min(timed(lambda size=size: gradient(project, x[:size])) for _ in range(2 if size <= 64 else 1)) / size
+    told = ", ".join(f"{size} at a time {cost:.2f}" for size, cost in tried.items())
+    best = min(tried, key=tried.__getitem__)
+    print(f"  {name}: ms a point with its gradient: {told}; so {best} at a time")
+    return batches(project, best, patience)
+
+
 def gradient(project: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """The gradient of the sum of squares of the nearest points."""
     x = x.clone().requires_grad_()
@@ -158,6 +186,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--patience", type=float, default=300.0, help="seconds that one pass of a peer's layer may take")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedkg" / "benchmarks"
     parser.add_argument("--peers", type=Path, default=Path(os.environ.get("FEDKG_PEERS") or cache))
     options = parser.parse_args()
@@ -188,6 +217,7 @@ def main() -> None:
         print(f"  {name}: {missed:.1e} from the exact points at most, its gradients {float(apart.median()):.1e} from them in the median")
         assert missed < 5e-2  # cvxpylayers, as it comes, misses by more than a hundredth
 
+    layers = {name: in_its_best(name, theirs, wide, options.patience) for name, theirs in layers.items()}
     print(f"{options.points} points of 50 entries, {options.rows} rows, {options.repeats} repeats, alternating")
     print(f"torch {torch.__version__}, 1 thread, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
     out = torch.empty_like(points)

@@ -5,6 +5,8 @@
 Five sites of very different size with 6,500 rows in all, an MLP 8-32-32-1, five epochs in batches of 64, float32, one thread; all five in
 one stack, and each trained alone, as the job has it. Both sides train a round in turn; times are processor time. Before anything is timed:
 with a clip that cuts nothing and no noise, the private gradient of a whole client must be the plain one. The floor is the plain round.
+
+Then other models, without a claim: four clients of 40 samples in minibatches of 10, the least of `--turns` rounds of each.
 """
 
 from __future__ import annotations
@@ -20,13 +22,27 @@ from dataclasses import replace
 
 import torch
 
-from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, train
+from fedkg.federated import BinaryCrossEntropy, Clients, CrossEntropy, Problem, Settings, fedavg, train
+from fedkg.federated.client.losses import Loss, SquaredError
 from fedkg.federated.privacy.clipped import ClippedGradient
-from fedkg.models import MLP
+from fedkg.models import MLP, Model
+from fedkg.models.convnet import lenet5, small_cnn
+from fedkg.models.mlp import softmax_regression
+from fedkg.models.recurrent import Recurrent
 
 SIZES, FEATURES, MOST = (2900, 1700, 1100, 600, 200), 8, 3.0
 MODEL = MLP(inputs=FEATURES, hidden=(32, 32), outputs=1)
 STACKS = {"all five in one stack": 5, "each site alone": 1}
+
+OTHERS: dict[str, tuple[Model, tuple[int, ...]]] = {
+    "softmax regression 784-10": (softmax_regression(784, 10), (784,)),
+    "MLP 784-200-200-10": (MLP(inputs=784, hidden=(200, 200), outputs=10), (784,)),
+    "LeNet-5": (lenet5(), (1, 28, 28)),
+    "small CNN": (small_cnn(dropout=(0.0, 0.0)), (3, 32, 32)),
+    "LSTM of width 16": (Recurrent(cell="lstm", history=24, horizon=4), (24, 1)),
+    "GRU of width 16": (Recurrent(cell="gru", history=24, horizon=4), (24, 1)),
+}
+"""Models, and the form of a sample."""
 
 
 def problem() -> Problem:
@@ -38,9 +54,18 @@ def problem() -> Problem:
     return Problem(model=MODEL, loss=BinaryCrossEntropy(pos_weight=5.0), clients=Clients(names=names, x=xs, y=ys))
 
 
-def rounds(task: Problem, chunk: int, noise: float | None) -> Iterator[object]:
+def other(model: Model, sample: tuple[int, ...]) -> Problem:
+    """Four clients with noise to learn: ten classes, or four values."""
+    generator, forecast = torch.Generator().manual_seed(2), isinstance(model, Recurrent)
+    xs = tuple(torch.randn(40, *sample, generator=generator) for _ in range(4))
+    ys = tuple(torch.randn(40, 4, generator=generator) if forecast else torch.randint(0, 10, (40,), generator=generator) for _ in range(4))
+    loss: Loss = SquaredError() if forecast else CrossEntropy()
+    return Problem(model=model, loss=loss, clients=Clients(names=("a", "b", "c", "d"), x=xs, y=ys))
+
+
+def rounds(task: Problem, noise: float | None, chunk: int = 4, epochs: int = 1, batch: int = 10, rate: float = 0.01) -> Iterator[object]:
     """Rounds without an end; plain ones without noise."""
-    settings = Settings(rounds=10**6, local_epochs=5, batch=64, learning_rate=0.1, executor="stacked", chunk=chunk, measure=False)
+    settings = Settings(rounds=10**6, local_epochs=epochs, batch=batch, learning_rate=rate, executor="stacked", chunk=chunk, measure=False)
     plain = fedavg()
     return train(task, plain if noise is None else replace(plain, differentiation=ClippedGradient(clip=1.0, noise=noise)), settings)
 
@@ -69,7 +94,7 @@ def main() -> None:
     print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32")
     print(f"load {os.getloadavg()[0]:.1f}; {turns} rounds; largest difference without clip and noise {checked(task):.1e}")
     for said, chunk in STACKS.items():
-        runs = {name: rounds(task, chunk, noise) for name, noise in (("plain", None), ("clipped", 0.0), ("private", 1.0))}
+        runs = {name: rounds(task, noise, chunk, 5, 64, 0.1) for name, noise in (("plain", None), ("clipped", 0.0), ("private", 1.0))}
         taken: dict[str, list[float]] = {name: [] for name in runs}
         for turn in range(turns + 2):
             for name, run in runs.items():
@@ -95,6 +120,11 @@ def main() -> None:
                 "floor": statistics.median(taken["plain"]),
             }
         )
+    for said, (model, sample) in OTHERS.items():
+        plain, private = (rounds(other(model, sample), noise) for noise in (None, 1.0))
+        pairs = [(timed(plain), timed(private)) for _ in range(turns + 1)][1:]
+        least, most = (1e3 * min(side) for side in zip(*pairs, strict=True))
+        print(f"  {said:26s} plain {least:8.1f} ms  private {most:8.1f} ms  {most / least:.2f} times")
     print(json.dumps(claims))
 
 

@@ -21,29 +21,13 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from packs.drawn import drawn_pack, module_of
 
-from fedkg.constraints import ConstraintModule, columns
+from fedkg.constraints import ConstraintModule
 from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, scfa, train
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.models import MLP, Params
-from fedkg.pack import (
-    SECTIONS,
-    And,
-    Bank,
-    Column,
-    Compare,
-    DataContract,
-    Formula,
-    Implies,
-    Manifest,
-    Pack,
-    Param,
-    Provenance,
-    RuleRecord,
-    Section,
-    Slot,
-    Term,
-)
+from fedkg.pack import And, Compare, Formula, Implies, Param, Slot, Term
 
 FEATURES, MOST = 6, 0.10
 SIZES = (2900, 1700, 1100, 600, 200)
@@ -67,36 +51,14 @@ SHAPES: tuple[Formula, ...] = (
 
 def rules(rows: int, *, kept: bool = False) -> ConstraintModule:
     """Limits on the output, mostly under guards over the inputs; with `kept` such that every answer satisfies them."""
-    dice, banks = np.random.default_rng(0), []
+    dice, parts = np.random.default_rng(0), []
     for number, skeleton in enumerate(SHAPES):
         count = rows // len(SHAPES) + (number < rows % len(SHAPES))
         upper = number in (0, 2)
         limits = np.full(count, 9.0 if upper else -9.0) if kept else dice.uniform(0.4, 0.9, count) if upper else dice.uniform(0, 0.4, count)
-        banks.append(
-            Bank(
-                skeleton=skeleton,
-                slots=np.concatenate([dice.integers(0, FEATURES, (count, 2)), np.full((count, 1), FEATURES)], axis=1).astype(np.int32),
-                views=np.zeros((count, 3), dtype=np.int32),
-                params=np.stack([dice.normal(0, 1, count), dice.normal(0, 1, count), limits, np.ones(count)], axis=1),
-                keys=np.zeros((count, 0), dtype=np.int32),
-                codes=np.zeros((count, 0), dtype=np.int32),
-                weight=np.ones(count),
-                rule=np.full(count, number, dtype=np.int32),
-                entity=np.zeros(count, dtype=np.int32),
-                unit=np.zeros(count, dtype=np.int32),
-            )
-        )
-    names = [f"c{i}" for i in range(FEATURES + 1)]
-    manifest = Manifest(
-        sections={name: Section(version=version) for name, version in SECTIONS.items()},
-        contract=DataContract(
-            columns=tuple(Column(name=name, source=name, role="input" if i < FEATURES else "output") for i, name in enumerate(names))
-        ),
-        rules=tuple(RuleRecord(name=f"rule_{i}", output=True) for i in range(len(SHAPES))),
-        skeletons=SHAPES,
-        provenance=Provenance(compiler="benchmark"),
-    )
-    return ConstraintModule(Pack(manifest=manifest, banks=tuple(banks)), x=columns(names[:FEATURES]), y=columns(names[FEATURES:]))
+        slots = np.concatenate([dice.integers(0, FEATURES, (count, 2)), np.full((count, 1), FEATURES)], axis=1)
+        parts.append((skeleton, slots, np.stack([dice.normal(0, 1, count), dice.normal(0, 1, count), limits, np.ones(count)], axis=1)))
+    return module_of(drawn_pack(parts, FEATURES, 1))
 
 
 def milling() -> Problem:

@@ -20,32 +20,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from packs.drawn import drawn_pack, module_of
 from torch import Tensor
 
-from fedkg.constraints import ConstraintModule, columns
-from fedkg.pack import (
-    SECTIONS,
-    And,
-    Bank,
-    Column,
-    Compare,
-    DataContract,
-    Formula,
-    Implies,
-    Manifest,
-    Negate,
-    Or,
-    Pack,
-    Param,
-    Product,
-    Provenance,
-    Quotient,
-    RuleRecord,
-    Section,
-    Slot,
-    Sum,
-    Term,
-)
+from fedkg.constraints import ConstraintModule
+from fedkg.pack import And, Compare, Formula, Implies, Negate, Or, Pack, Param, Product, Quotient, Slot, Sum, Term
 
 SIGNALS, OUTPUTS, TARGET, MOST = 60, 4, 20.0, 10.0
 BANKS = (("limits at 20 levels", 20), ("each limit its own", None))
@@ -84,43 +63,21 @@ SHAPES: tuple[Formula, ...] = (
 
 def make_pack(rows: int, levels: int | None, dice: np.random.Generator) -> Pack:
     """A pack of the twelve shapes; limits on outputs among so many levels, or each its own (None)."""
-    contract = DataContract(
-        columns=tuple(Column(name=f"c{i}", source=f"c{i}", role="input" if i < SIGNALS else "output") for i in range(SIGNALS + OUTPUTS))
-    )
 
     def limits(low: float, high: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return (
             dice.uniform(low, high, count) if levels is None else np.round(dice.integers(0, levels, count) / levels * (high - low) + low, 3)
         )
 
-    banks = []
+    parts = []
     for number, skeleton in enumerate(SHAPES):
         count = rows // len(SHAPES) + (number < rows % len(SHAPES))
         params = [dice.normal(0, 1, count).round(2), dice.normal(0, 1, count).round(2), limits(-1.5, 0, count), limits(0, 1.5, count)]
         params += [dice.choice([-0.5, -0.1, 0.1, 0.2, 0.5], count), np.ones(count)]
         outputs = np.array([dice.permutation(OUTPUTS)[:2] for _ in range(count)])
-        banks.append(
-            Bank(
-                skeleton=skeleton,
-                slots=np.concatenate([dice.integers(0, SIGNALS, (count, 3)), SIGNALS + outputs], axis=1).astype(np.int32),
-                views=np.zeros((count, 5), dtype=np.int32),
-                params=np.stack(params, axis=1),
-                keys=np.zeros((count, 0), dtype=np.int32),
-                codes=np.zeros((count, 0), dtype=np.int32),
-                weight=np.ones(count),
-                rule=np.full(count, number, dtype=np.int32),
-                entity=np.zeros(count, dtype=np.int32),
-                unit=np.zeros(count, dtype=np.int32),
-            )
-        )
-    manifest = Manifest(
-        sections={name: Section(version=version) for name, version in SECTIONS.items()},
-        contract=contract,
-        rules=tuple(RuleRecord(name=f"rule_{i}", output=True) for i in range(len(SHAPES))),
-        skeletons=SHAPES,
-        provenance=Provenance(compiler="benchmark"),
-    )
-    return Pack(manifest=manifest, banks=tuple(banks))
+        slots = np.concatenate([dice.integers(0, SIGNALS, (count, 3)), SIGNALS + outputs], axis=1)
+        parts.append((skeleton, slots, np.stack(params, axis=1)))
+    return drawn_pack(parts, SIGNALS, OUTPUTS)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -141,8 +98,7 @@ def compared(claim: str, levels: int | None, options: argparse.Namespace) -> lis
     """Both ways on one bank: what they count is the same, and how long they take."""
     torch.manual_seed(0)
     pack = make_pack(options.rows, levels, np.random.default_rng(0))
-    names = [f"c{i}" for i in range(SIGNALS + OUTPUTS)]
-    rules = ConstraintModule(pack, x=columns(names[:SIGNALS]), y=columns(names[SIGNALS:]))
+    rules = module_of(pack)
     x, y = torch.randn(options.probe, SIGNALS), torch.randn(options.clients, options.probe, OUTPUTS)
     start = time.perf_counter()
     special = rules.specialise(x)

@@ -22,10 +22,10 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from packs.drawn import drawn_pack, module_of
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
@@ -34,28 +34,7 @@ from fedkg.constraints.fused.batch import Places, fused_places
 from fedkg.constraints.fused.bound import fused
 from fedkg.constraints.fused.call import Call
 from fedkg.constraints.plain import is_plain
-from fedkg.pack import (
-    SECTIONS,
-    And,
-    Bank,
-    Compare,
-    DataContract,
-    Formula,
-    Implies,
-    Manifest,
-    Negate,
-    Or,
-    Pack,
-    Param,
-    Product,
-    Provenance,
-    RuleRecord,
-    Section,
-    Slot,
-    Sum,
-    Temporal,
-    Until,
-)
+from fedkg.pack import And, Compare, Formula, Implies, Negate, Or, Param, Product, Slot, Sum, Temporal, Until
 
 TRACES, STEPS = 256, 100
 BATCH, LENGTH, SIGNALS, OUTPUTS = 1024, 48, 60, 4
@@ -107,55 +86,10 @@ SHAPES: tuple[Formula, ...] = (
 )
 
 
-def make_pack(skeletons: list[Formula], params: list[np.ndarray[Any, Any]], dice: np.random.Generator, end: str) -> Pack:
-    """A bank for each skeleton, over random signals and outputs."""
-    contract = DataContract.model_validate(
-        {
-            "columns": [
-                {"name": f"c{i}", "source": f"c{i}", "role": "input" if i < SIGNALS else "output"} for i in range(SIGNALS + OUTPUTS)
-            ],
-            "end": end,
-        }
-    )
-    banks = []
-    for i, (skeleton, numbers) in enumerate(zip(skeletons, params, strict=True)):
-        rows, none = len(numbers), np.zeros((len(numbers), 0), dtype=np.int32)
-        slots = [dice.integers(0, SIGNALS, (rows, 2)), dice.integers(SIGNALS, SIGNALS + OUTPUTS, (rows, 1))]
-        banks.append(
-            Bank(
-                skeleton=skeleton,
-                slots=np.concatenate(slots, axis=1).astype(np.int32),
-                views=np.zeros((rows, 3), dtype=np.int32),
-                params=numbers.astype(np.float64),
-                keys=none,
-                codes=none,
-                weight=np.full(rows, 1.0 / rows),
-                rule=np.full(rows, i, dtype=np.int32),
-                entity=np.zeros(rows, dtype=np.int32),
-                unit=np.zeros(rows, dtype=np.int32),
-            )
-        )
-    manifest = Manifest(
-        sections={name: Section(version=version) for name, version in SECTIONS.items()},
-        contract=contract,
-        rules=tuple(RuleRecord(name=f"rule_{i}", output=True) for i in range(len(skeletons))),
-        skeletons=tuple(skeletons),
-        provenance=Provenance(compiler="benchmark"),
-    )
-    return Pack(manifest=manifest, banks=tuple(banks))
-
-
-def module_of(pack: Pack) -> ConstraintModule:
-    """The rules over the benchmark's columns."""
-    inputs, outputs = ([f"c{i}" for i in part] for part in (range(SIGNALS), range(SIGNALS, SIGNALS + OUTPUTS)))
-    return ConstraintModule(pack, x=columns(inputs), y=columns(outputs))
-
-
 def single(name: str) -> ConstraintModule:
     """One of `FORMULAS` as a module whose one row reads the first output."""
     formula, numbers, _, _ = FORMULAS[name]
-    pack = make_pack([formula], [np.array([numbers])], np.random.default_rng(0), "strict")
-    pack.banks[0].slots[:] = [0, 1, SIGNALS]
+    pack = drawn_pack([(formula, np.array([[0, 1, SIGNALS]]), np.array([numbers]))], SIGNALS, OUTPUTS, shared=True)
     return ConstraintModule(pack, x=columns(["c0"]), y=columns([f"c{SIGNALS}"]))
 
 
@@ -337,7 +271,11 @@ def many(rows: int, repeats: int) -> dict[str, object]:
         last = dice.choice([3, 6, 12], len(part))
         numbers = [np.ones(len(part)), np.zeros(len(part)), last, dice.normal(-1, 1, len(part)), dice.normal(1, 1, len(part))]
         params.append(np.stack([*numbers, np.zeros(len(part)), dice.choice([2, 4], len(part))], axis=1))
-    module = module_of(make_pack(list(SHAPES), params, dice, "clip"))
+    parts = []
+    for shape, numbers in zip(SHAPES, params, strict=True):
+        slots = [dice.integers(0, SIGNALS, (len(numbers), 2)), dice.integers(SIGNALS, SIGNALS + OUTPUTS, (len(numbers), 1))]
+        parts.append((shape, np.concatenate(slots, axis=1), numbers))
+    module = module_of(drawn_pack(parts, SIGNALS, OUTPUTS, shared=True, end="clip"))
     x, y = torch.randn(BATCH, LENGTH, SIGNALS), torch.randn(BATCH, LENGTH, OUTPUTS)
     numbers = torch.randn(SIGNALS, BATCH * LENGTH)
     gathers = [(len(bank.inputs) + len(bank.outputs)) * bank.rows for bank in module.banks]

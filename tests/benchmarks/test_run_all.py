@@ -44,8 +44,20 @@ def test_what_fails_is_named_and_the_others_stand_in_the_table(
     assert "- `lacking`: exit code 1: ModuleNotFoundError: No module named 'no_such_peer'" in text
     assert "- `endless`: stopped after 2 s" in text
     assert "- `silent`: its last line has no claims" in text
-    monkeypatch.setattr(sys, "argv", ["run_all.py", "good", "--into", str(tmp_path / "RESULTS.md")])
+    (tmp_path / "silent.py").unlink()
+    (tmp_path / "lacking.py").write_text(SCRIPTS["good"], encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["run_all.py", "lacking", "--into", str(tmp_path / "RESULTS.md")])
     assert run_all.main() == 0
+    text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert "2 of 2 targets are met; 2 of 3 benchmarks ran to their end." in text  # the others stand as they were; one is no more
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## endless", "## good", "## lacking"]
+    assert "begun" in text
+    assert text.count(" s in all; ") == 3
+    monkeypatch.setattr(sys, "argv", ["run_all.py", "good", "--quick", "--into", str(tmp_path / "RESULTS.md")])
+    assert run_all.main() == 0
+    text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert "its figures say nothing" in text
+    assert "1 of 1 benchmarks ran to their end." in text
 
 
 def test_every_benchmark_has_a_small_size(run_all: ModuleType) -> None:
