@@ -1,4 +1,4 @@
-"""fedkg: rules and knowledge graphs that federated learning obeys.
+"""fedkg: rules and knowledge graphs that federated learning is held to.
 
 Names are loaded when they are first touched, so that ``import fedkg`` stays light: no torch until a name that needs torch, no rule
 compiler until ``compile``.

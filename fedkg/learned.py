@@ -25,6 +25,8 @@ def joined(windows: Sequence[Window | None]) -> Window | None:
         return known[0]
     if not all(_MOMENT.fullmatch(end) for window in known for end in window):
         return None
+    if len({end.endswith("Z") for window in known for end in window}) > 1:  # in UTC and without a zone: nobody knows which is first
+        return None
     return min(first for first, _ in known), max(last for _, last in known)
 
 

@@ -45,7 +45,11 @@ def write_pack(body: bytes, path: str | Path) -> Path:
     """Write the bytes of a pack file whole or not at all (temporary file, then rename). Raises PackError where that cannot be."""
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise PackError(f"cannot write {path}", received="a folder" if path.is_dir() else "no ordinary file")
+        raise PackError(
+            f"cannot write {path}",
+            received="a folder" if path.is_dir() else "no ordinary file",
+            help="choose another name, in a folder that you may write to",
+        )
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         partial.write_bytes(body)
@@ -53,5 +57,7 @@ def write_pack(body: bytes, path: str | Path) -> Path:
     except OSError as error:
         with suppress(OSError):  # where the place cannot be written there may be nothing to take away
             partial.unlink(missing_ok=True)
-        raise PackError(f"cannot write {path}", received=error.strerror or str(error)) from error
+        raise PackError(
+            f"cannot write {path}", received=error.strerror or str(error), help="choose another name, in a folder that you may write to"
+        ) from error
     return path

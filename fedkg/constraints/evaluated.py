@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
+from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
 from fedkg.constraints.engine.hoist import Extreme, with_extremes
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
@@ -65,6 +66,8 @@ class Evaluated:
         measured: `largest`, where it is known already.
         chunk: how many numbers are evaluated at once, in rows of a bank times rows of the batch.
         settled: what is known beforehand of batches like this one, if anything is.
+        unseen: whether no number is looked at, for they stand on an accelerator or are being traced: any may be unknown.
+        unsure: as in `Extremes`.
     """
 
     pack: Pack
@@ -81,6 +84,13 @@ class Evaluated:
     measured: float | None = None
     chunk: int = CHUNK
     settled: Settled | None = None
+    unseen: bool = False
+    unsure: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def traced(self) -> bool:
+        """Whether the numbers are none yet, but stand for those that a compiled function will be given."""
+        return self.unseen and being_traced()
 
     @property
     def batch(self) -> int:
@@ -90,7 +100,8 @@ class Evaluated:
     @cached_property
     def largest(self) -> float:
         """The largest absolute value of all numbers; NaN when one is unknown."""
-        return largest_number(self.inputs, self.outputs) if self.measured is None else self.measured
+        known = math.nan if self.unseen else self.measured
+        return largest_number(self.inputs, self.outputs) if known is None else known
 
     @cached_property
     def gates(self) -> Tensor:
@@ -125,7 +136,7 @@ class Evaluated:
 
     def _selection(self, bank: BankTensors) -> Selection | None:
         if bank not in self._selections:
-            self._selections[bank] = None if bank.temporal else self._selector.select(bank.asked)
+            self._selections[bank] = None if bank.temporal or self.traced else self._selector.select(bank.asked)
         return self._selections[bank]
 
     @cached_property
@@ -151,7 +162,9 @@ class Evaluated:
     def _call(self, bank: BankTensors, *, missing: bool) -> Call | None:
         """All rows of a bank for its loops."""
         keyed = bank.temporal and bank.conditions.shape[0] > 1  # each row sees traces of its own
-        if self.asleep(bank) or keyed or (missing and not self.form.exact) or (self.settled is None and not worth_loops(self.cells)):
+        if self.unseen or self.asleep(bank) or keyed or (missing and not self.form.exact):
+            return None
+        if self.settled is None and not worth_loops(self.cells):
             return None
         batch = self._lined_batch if bank.temporal else self._flat_batch
         if batch is None:
@@ -190,20 +203,22 @@ class Evaluated:
     def hoisted(self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]) -> Evaluated:
         """The same with banks that read extremes over windows in place of the steps, where that is exact.
 
-        It is where all numbers are known and none overflows, and not for penalties that are not exact.
+        It is where all numbers are known and none overflows, and not for penalties that are not exact. Of numbers that are not looked at
+        it is said for each window whether all are known.
         """
         chosen = tuple(
-            bank if other is None or not self.largest <= bank.quick else other for bank, other in zip(self.banks, banks, strict=True)
+            bank if other is None or not (self.unseen or self.largest <= bank.quick) else other
+            for bank, other in zip(self.banks, banks, strict=True)
         )
         if self.traces is None or not self.form.exact or chosen == self.banks:
             return self
-        inputs, outputs = with_extremes(extremes, self.inputs, self.outputs, self.traces)
-        return replace(self, banks=chosen, inputs=inputs, outputs=outputs, measured=self.largest)
+        inputs, outputs, unsure = with_extremes(extremes, self.inputs, self.outputs, self.traces, known=not self.unseen)
+        return replace(self, banks=chosen, inputs=inputs, outputs=outputs, measured=self.largest, unsure=unsure)
 
     def everywhere(self, conditions: Tensor) -> bool:
         """Whether all of some conditions are met by every row of the batch, as far as that can be looked at."""
         try:
-            return bool(self._always_met[conditions].all())
+            return not self.unseen and bool(self._always_met[conditions].all())
         except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a truth value
             return False
 
@@ -262,7 +277,7 @@ class Evaluated:
             return soft_least(laid, bank.unit[rows], self.form.truth)
         least = torch.nan_to_num(laid, nan=math.inf, posinf=math.inf, neginf=-math.inf).amin(dim=2)
         try:
-            infinite = bool(torch.isinf(least).any())
+            infinite = self.unseen or bool(torch.isinf(least).any())
         except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a truth value
             infinite = True
         return torch.where(torch.isnan(laid).all(dim=2), math.nan, least) if infinite else least
@@ -342,7 +357,7 @@ class Evaluated:
             inside = None if self.traces is None else self.traces.rows_inside
             return (missing if inside is None else missing * inside).expand(shape)
         lined = self._lined(bank, rows)
-        reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True, lined=lined)
+        reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True, lined=lined, unsure=self.unsure)
         missing = penalties(bank.formula, reading, None, self.form, divided=divided)
         return _again(missing, shape[0], lined).expand(shape) * self.applies(bank, rows)
 
@@ -359,7 +374,8 @@ class Evaluated:
         return bank.paired(pairs.row + rows.start, pairs.sample, self.inputs, self.outputs, careful=careful, offset=offset)
 
     def _reading(self, bank: BankTensors, rows: slice, lined: Lined | None, *, offset: bool = False) -> Reading:
-        return bank.reading(rows, self.inputs, self.outputs, careful=not self.largest <= bank.quick, offset=offset, lined=lined)
+        careful = not self.largest <= bank.quick
+        return bank.reading(rows, self.inputs, self.outputs, careful=careful, offset=offset, lined=lined, unsure=self.unsure)
 
     def _matched(self, bank: BankTensors, rows: slice) -> Tensor | None:
         """Where the conditions of some rows are met and there is a step, bool [R, B] or [1, B]; None: everywhere."""

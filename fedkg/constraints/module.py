@@ -5,6 +5,8 @@ Letters: B batch, T steps of a window, F features, V runs of the model, H output
 
 from __future__ import annotations
 
+import copy
+import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from fedkg.constraints.binding.plan import Plan, make_plan
 from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
 from fedkg.constraints.binding.views import Keys, Previous, codes_of, flat_keys, key_codes, model_inputs, why_inactive
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
+from fedkg.constraints.engine.constants import being_traced, lift
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share
 from fedkg.constraints.evaluated import Evaluated
@@ -161,7 +164,11 @@ class ConstraintModule(nn.Module):
         if torch.compiler.is_compiling() and isinstance(x, Tensor) and isinstance(y, Tensor) and keys is None and previous is None:
             from fedkg.constraints.traced import Told, TracedReport
 
-            return TracedReport(Told(x.clone(), y.clone(), sample_weight, self._number, semantics, temperature, form, sharpness))
+            near = x.device.type == "cpu"
+            told = Told(
+                x.clone() if near else x, y.clone() if near else y, sample_weight, self._number, semantics, temperature, form, sharpness
+            )
+            return TracedReport(told)
         return self._report(x, y, keys, previous, sample_weight, penalty_form(semantics, temperature, form, sharpness))
 
     @uncompiled
@@ -178,6 +185,14 @@ class ConstraintModule(nn.Module):
             if kind is not None and kind not in self._repeats and checked and len(self._repeats) < MOST:
                 self._repeats[kind] = repeated(self, x, y, of)
         return ConstraintReport(of.hoisted(self.sharing.hoisted, self.sharing.extremes) if self.sharing.extremes else of)
+
+    def opened(self, x: Tensor, y: Tensor, weight: Tensor | None, penalty: PenaltyForm) -> ConstraintReport:
+        """The report of features, answers and weights that are being traced: tensor operations alone, however large the batch."""
+        lifted = copy.copy(self)
+        lifted.__dict__["_buffers"] = {name: part if part is None else lift(part) for name, part in self._buffers.items()}
+        lifted.sharing = self.sharing.each(lift)
+        of = lifted._afresh(x, y, None, None, weight, penalty)
+        return ConstraintReport(of.hoisted(lifted.sharing.hoisted, lifted.sharing.extremes) if lifted.sharing.extremes else of)
 
     def _afresh(
         self, x: Tensor, y: Tensor | Model | None, keys: Keys | None, previous: Previous, sample_weight: Tensor | None, form: PenaltyForm
@@ -210,7 +225,8 @@ class ConstraintModule(nn.Module):
     ) -> Evaluated:
         """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype; `weight` [B] of its rows."""
         inputs = batch.numbers(self.wires, dtype)
-        if not self._units_checked:
+        traced = being_traced()
+        if not self._units_checked and not traced:
             self._units_checked = check_units(self.plan, batch.x)
         return Evaluated(
             pack=self.pack,
@@ -224,7 +240,8 @@ class ConstraintModule(nn.Module):
             form=form,
             inactive=self._inactive(set(batch.codes), batch.at_hand),
             traces=batch.traces,
-            chunk=self.chunk,
+            chunk=sys.maxsize if traced else self.chunk,
+            unseen=traced or answers.device.type != "cpu",
         )
 
     def _warn_of(self, batch: Batch, answers: Tensor, weight: Tensor | None) -> None:
@@ -241,7 +258,7 @@ class ConstraintModule(nn.Module):
 
     def check_answers(self, answers: Tensor) -> None:
         """Raise LayoutError when answers [V, B, H] announced as probabilities are none, as far as the first batches tell."""
-        if not self._answers_checked:
+        if not self._answers_checked and not being_traced():
             self._answers_checked = check_probabilities(self.plan, answers)
 
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
@@ -274,8 +291,8 @@ class ConstraintModule(nn.Module):
         device = fn(torch.empty(0, device=self.wires["read_row"].device)).device
         for name in self._wires:
             setattr(self, f"_{name}", getattr(self, f"_{name}").to(device))
-        self.banks = tuple(bank.to(device) for bank in self.banks)
-        self.sharing = self.sharing.to(device)
+        self.banks = tuple(bank.each(lambda part: part.to(device)) for bank in self.banks)
+        self.sharing = self.sharing.each(lambda part: part.to(device))
         self._repeats = Repeats()
         return self
 

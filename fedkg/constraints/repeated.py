@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.constraints.binding.numbers import output_numbers, percent
+from fedkg.constraints.binding.numbers import output_numbers, percent, whole_features
 from fedkg.constraints.binding.plan import Condition, Plan
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.engine.traces import Traces
@@ -148,11 +148,11 @@ def _features(plan: Plan, dtype: torch.dtype) -> Reader:
     from fedkg.constraints.fused.reading import RAISED, ROUNDED, SCALED
 
     ways, scales = [], []
-    categories = {feature for column, feature in plan.features.items() if plan.pack.manifest.contract.columns[column].type == "category"}
+    whole = whole_features(plan)
     raised = RAISED if any(read.delta for read in plan.input_reads) else 0
     for read in plan.input_reads:
         feature = plan.features[read.column]
-        scaled = 0 if plan.x.std is None else SCALED | (ROUNDED if feature in categories else 0)
+        scaled = (0 if plan.x.std is None else SCALED) | (ROUNDED if feature in whole else 0)
         mean, std = (0.0, 1.0) if plan.x.mean is None or plan.x.std is None else (plan.x.mean[feature], plan.x.std[feature])
         ways.append((feature, scaled | raised))
         scales.append((std, mean, read.delta))

@@ -67,7 +67,7 @@ class Selector:
     def select(self, conditions: NDArray[np.int64]) -> Selection | None:
         """How rows with such conditions [k, R] are evaluated on pairs; None where that does not pay or conditions cannot be looked at."""
         batch = self._met.shape[1]
-        if not conditions.shape[0] or conditions.shape[1] * batch <= SMALL or self._counts is None:
+        if not conditions.shape[0] or conditions.shape[1] * batch <= SMALL or _captured(self._met.device) or self._counts is None:
             return None
         counts = self._counts[conditions]
         most = counts.min(axis=0)
@@ -108,6 +108,11 @@ class Selector:
         """Where those of each condition begin, int64 [D]."""
         counts = self._met.sum(dim=1)
         return counts.cumsum(0) - counts
+
+
+def _captured(device: torch.device) -> bool:
+    """Whether a CUDA graph is being recorded: then no number can be had."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def runs(load: NDArray[np.int64], most: int) -> Iterator[slice]:

@@ -78,9 +78,12 @@ def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
     if not any(share is not None for share in shares):
         return of.inputs.new_zeros(())
     differentiable = torch.is_grad_enabled() and (of.inputs.requires_grad or of.outputs.requires_grad)
+    whole = of.traced
     try:
         inputs, outputs = (part.detach().requires_grad_(differentiable and part.requires_grad) for part in (of.inputs, of.outputs))
     except RuntimeError:  # torch.func transforms refuse requires_grad_
+        whole = True
+    if whole:
         return sum((_chunk(of, *piece, of.inputs, of.outputs) for piece in _pieces(of, shares)), of.inputs.new_zeros(()))
     value = of.inputs.new_zeros(())
     gradients: list[Tensor | None] = [torch.zeros_like(part) if part.requires_grad else None for part in (inputs, outputs)]
@@ -222,7 +225,8 @@ def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     judged = [bank for bank in of.banks if bank.touches_output and not of.asleep(bank)]
     if not judged:
         return [None] * len(of.banks)
-    known = _known_of(judged, weight.dtype, len(of.pack.manifest.rules), of.met.shape[0])
+    kept = {} if of.traced else judged[0].kept
+    known = _known_of(judged, weight.dtype, len(of.pack.manifest.rules), of.met.shape[0], kept)
     applying = _applying_at_once(of, known, weight)
     if applying is None:
         met = weight[:0] if all(bank.temporal for bank in judged) else _counted(of.met, weight)
@@ -248,9 +252,9 @@ class _Known:
     asked: Tensor | None
 
 
-def _known_of(judged: list[BankTensors], dtype: torch.dtype, rules: int, conditions: int) -> _Known:
-    """What is known of the rows of these banks; found once."""
-    kept, key = judged[0].kept, (_Known, tuple(judged), dtype)
+def _known_of(judged: list[BankTensors], dtype: torch.dtype, rules: int, conditions: int, kept: dict[Any, Any]) -> _Known:
+    """What is known of the rows of these banks; found once for all that share `kept`."""
+    key = _Known, tuple(judged), dtype
     if key not in kept:
         with torch.inference_mode(mode=False):  # what is kept serves training too
             rule = torch.cat([bank.rule for bank in judged])

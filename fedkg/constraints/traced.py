@@ -1,7 +1,9 @@
-"""Rules inside of compiled functions: operators that `torch.compile` takes as they are, with what it must know of their results.
+"""Rules inside of compiled functions.
 
-An operator evaluates the rules as they are evaluated anywhere else. Nothing here is imported, and no operator declared, before a function
-with rules in it is compiled.
+On a processor they are operators that `torch.compile` takes as they are, with what it must know of their results: an operator evaluates
+the rules as they are evaluated anywhere else, in loops of its own. On any other device they are *open*: the compiler of the graph sees the
+tensor operations that they are made of, forward and backward, and joins them into few passes. Nothing here is imported, and no operator
+declared, before a function with rules in it is compiled.
 
 Letters: B rows, or n windows of T steps; F features, H outputs, R rows of the pack.
 """
@@ -16,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.numbers import computing_dtype
+from fedkg.constraints.engine.penalty import penalty_form
 from fedkg.constraints.numbered import numbered
 from fedkg.constraints.report import ConstraintReport
 from fedkg.constraints.uncompiled import uncompiled
@@ -24,6 +27,10 @@ V = TypeVar("V")
 
 SATISFIED, VIOLATED, APPLICABLE, FIRED = range(4)
 """Planes of `verdicts`."""
+
+
+EXACTLY = ("exact", 0.05, "hinge", 5.0)
+"""What does not concern robustness and verdicts."""
 
 
 class Told(NamedTuple):
@@ -116,7 +123,7 @@ penalty.register_autograd(_penalty_slopes, setup_context=_keep_slopes)
 @torch.library.custom_op("fedkg::robustness", mutates_args=())
 def robustness(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool) -> Tensor:
     """The robustness of each row of the pack: [B, R], of windows [n, R] or, with steps, [n, T, R]."""
-    return _robustness(_report(Told(x.detach(), y.detach(), weight, module, "exact", 0.05, "hinge", 5.0)), steps).clone()
+    return _robustness(_report(Told(x.detach(), y.detach(), weight, module, *EXACTLY)), steps).clone()
 
 
 def _robustness(report: ConstraintReport, steps: bool) -> Tensor:
@@ -133,14 +140,14 @@ def robustness_slopes(
     by: Tensor, x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool, by_x: bool, by_y: bool
 ) -> tuple[Tensor, Tensor]:
     """The slopes by features and answers, where they are wanted, of the sum of robustness times `by`."""
-    told = Told(x, y, weight, module, "exact", 0.05, "hinge", 5.0)
+    told = Told(x, y, weight, module, *EXACTLY)
     _, of_x, of_y = _differentiable(told, by_x, by_y, lambda report: _robustness(report, steps), by)
     return of_x, of_y
 
 
 @robustness_slopes.register_fake
 def _(by: Tensor, x: Tensor, y: Tensor, weight: Any, module: int, steps: bool, by_x: bool, by_y: bool) -> tuple[Tensor, ...]:
-    of_x, of_y = _slopes_like(Told(x, y, weight, module, "exact", 0.05, "hinge", 5.0), by_x, by_y)
+    of_x, of_y = _slopes_like(Told(x, y, weight, module, *EXACTLY), by_x, by_y)
     return of_x, of_y
 
 
@@ -162,7 +169,7 @@ robustness.register_autograd(_robustness_slopes, setup_context=_keep_call)
 @torch.library.custom_op("fedkg::verdicts", mutates_args=())
 def verdicts(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool) -> Tensor:
     """Bool [4, B, R], or of windows [4, n, R] or [4, n, T, R]: satisfied, violated, applicable, fired."""
-    report = _report(Told(x.detach(), y.detach(), weight, module, "exact", 0.05, "hinge", 5.0))
+    report = _report(Told(x.detach(), y.detach(), weight, module, *EXACTLY))
     report = report.at_steps if steps else report
     return torch.stack([report.satisfied, report.violated, report.applicable, report.fired])
 
@@ -189,12 +196,38 @@ for _operator in (penalty, robustness, robustness_slopes, verdicts):
     _operator.register_vmap(_one_by_one(_operator))
 
 
+@torch._dynamo.nonstrict_trace
+def open_penalty(parts: list[Tensor], *rest: Any) -> Tensor:
+    """The penalty as tensor operations; `parts` are x, y and, if there is one, the weight, `rest` what follows these in `Told`."""
+    return _opened(parts, *rest).penalty
+
+
+@torch._dynamo.nonstrict_trace
+def open_robustness(parts: list[Tensor], module: int, steps: bool) -> Tensor:
+    """`robustness` as tensor operations."""
+    return _robustness(_opened(parts, module, *EXACTLY), steps)
+
+
+@torch._dynamo.nonstrict_trace
+def open_verdicts(parts: list[Tensor], module: int, steps: bool) -> tuple[Tensor, ...]:
+    """`verdicts` as tensor operations, one tensor for each plane."""
+    report = _opened([part.detach() for part in parts], module, *EXACTLY)
+    report = report.at_steps if steps else report
+    return report.satisfied, report.violated, report.applicable, report.fired
+
+
+def _opened(parts: list[Tensor], module: int, *form: Any) -> ConstraintReport:
+    x, y, *weight = parts
+    return numbered(module).opened(x, y, weight[0] if weight else None, penalty_form(*form))
+
+
 class TracedReport(ConstraintReport):
     """A report inside of a compiled function: penalty, robustness and verdicts are in its graph, for all else the graph ends."""
 
     def __init__(self, told: Told, steps: bool = False) -> None:
         self._told = told
         self._steps = steps
+        self._open = [part for part in told[:3] if part is not None] if told.x.device.type != "cpu" else None
 
     @property
     def outputs(self) -> Tensor:
@@ -210,6 +243,9 @@ class TracedReport(ConstraintReport):
     @property
     def penalty(self) -> Tensor:
         """As in `ConstraintReport`."""
+        if self._open is not None:
+            opened: Tensor = open_penalty(self._open, *self._told[3:])
+            return opened
         wants = [torch.is_grad_enabled() and part.requires_grad for part in self._told[:2]]
         found: Tensor = penalty(*self._told, *wants)[0]
         return found
@@ -217,11 +253,19 @@ class TracedReport(ConstraintReport):
     @property
     def robustness(self) -> Tensor:
         """As in `ConstraintReport`."""
+        if self._open is not None:
+            opened: Tensor = open_robustness(self._open, self._told.module, self._steps)
+            return opened
         found: Tensor = robustness(*self._told[:4], self._steps)
         return found
 
+    def _verdicts(self) -> Any:
+        if self._open is not None:
+            return open_verdicts(self._open, self._told.module, self._steps)
+        return verdicts(*self._told[:4], self._steps)
+
     def _verdict(self, plane: int) -> Tensor:
-        found: Tensor = verdicts(*self._told[:4], self._steps)[plane]
+        found: Tensor = self._verdicts()[plane]
         return found
 
     @property
@@ -247,8 +291,9 @@ class TracedReport(ConstraintReport):
     @property
     def unknown(self) -> Tensor:
         """As in `ConstraintReport`."""
-        found: Tensor = verdicts(*self._told[:4], self._steps)
-        return found[APPLICABLE] & ~found[SATISFIED] & ~found[VIOLATED]
+        found = self._verdicts()
+        unknown: Tensor = found[APPLICABLE] & ~found[SATISFIED] & ~found[VIOLATED]
+        return unknown
 
     @uncompiled
     def __getattr__(self, name: str) -> Any:

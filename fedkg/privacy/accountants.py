@@ -72,7 +72,7 @@ def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Ent
         JobError: when no noise below a million is enough: other entries cost as much, or the accountant can show no less.
     """
     if not epsilon > 0:
-        raise JobError("epsilon must be above 0", received=str(epsilon))
+        raise JobError("epsilon must be above 0", received=str(epsilon), help="1 promises much, 10 little")
     low, high = 0.0, 1.0
     while epsilon_of(cost(high), delta, accountant) > epsilon:
         low, high = high, 2 * high

@@ -167,7 +167,7 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
         unit = registry.Unit(atom)
         one = registry.Quantity(1, unit).to_base_units()
         zero = registry.Quantity(0, unit).to_base_units()
-    except (pint.PintError, ValueError, TypeError, AttributeError):
+    except (pint.PintError, ValueError, TypeError, AttributeError, AssertionError):  # the last of a letter of which NFKC makes marks
         return (
             replace(unknown, instead=(atom.lower(),))
             if not near and _LONG.fullmatch(atom.lower()) and atom.lower() in registry

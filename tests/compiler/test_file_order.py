@@ -36,7 +36,9 @@ conditions = (
 bodies = st.one_of(
     st.builds("rule {{}} require {}".format, conditions),
     st.builds(
-        "rule {{}} weight {} for ?m, ?l where {{{{ ?m plant:limit ?l }}}} require pressure(?m) <= ?l + {} bar".format, numbers, numbers
+        "rule {{}} weight {} for ?m, ?l where {{{{ ?m a plant:Pump ; plant:limit ?l }}}} require pressure(?m) <= ?l + {} bar".format,
+        numbers,
+        numbers,
     ),
     st.builds("rule {{}} for ?m in class plant:Pump require pressure(?m) <= {} bar".format, numbers),
     st.builds("range knowledge {{}} of grade when load > {} kW allow A, B otherwise allow any".format, numbers),
@@ -47,7 +49,7 @@ bodies = st.one_of(
 )
 facts = st.one_of(
     st.builds("plant:M{} a plant:Pump .".format, st.integers(0, 4)),
-    st.builds("plant:M{} plant:limit {} .".format, st.integers(0, 4), numbers),
+    st.builds("plant:M{0} plant:limit 1{0} .".format, st.integers(1, 4)),  # one for each: a client with two sets is an error
     st.builds("plant:M{} plant:feeds plant:M{} .".format, st.integers(0, 4), st.integers(0, 4)),
     st.builds("plant:M{} plant:part [ plant:limit {} ] .".format, st.integers(0, 4), numbers),
 )

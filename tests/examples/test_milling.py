@@ -107,8 +107,8 @@ def test_the_job_asks_for_what_the_story_tells():
     job = read_job(FOLDER / "job.yaml")
     arms = arms_of(job)
     plain = Counter((arm.setting, arm.algorithm) for arm in arms if not arm.corrupt)
-    assert {dict(setting)["data.alpha"] for setting, _ in plain} == {"0.1", "1", "10"}
-    assert {algorithm for _, algorithm in plain} == {"fedavg", "scfa"}
+    assert {algorithm for _, algorithm in plain} == {"fedavg", "scfa", "taught"}
+    assert {arm.job.training.penalty > 0 for arm in arms if arm.algorithm == "taught"} == {True}
     assert min(plain.values()) >= 3
     assert {arm.corrupt.site for arm in arms if arm.corrupt} == {"linz"}
 
@@ -116,7 +116,9 @@ def test_the_job_asks_for_what_the_story_tells():
 @pytest.mark.slow
 def test_weights_of_the_corrupted_site_fall_visibly(tmp_path):
     run = run_job(
-        read_job(FOLDER / "job.yaml", ["compare.data.alpha=[10]", "compare.algorithm=[fedavg]", "training.rounds=15", "seeds=2"]),
+        read_job(
+            FOLDER / "job.yaml", ["data.alpha=10", "compare.algorithm=[fedavg]", "training.batch=64", "training.rounds=15", "seeds=2"]
+        ),
         out=tmp_path / "run",
     )
     rows = {row["algorithm"]: row for row in run.results if row["corrupted"]}
@@ -126,3 +128,13 @@ def test_weights_of_the_corrupted_site_fall_visibly(tmp_path):
     assert rows["scfa_families"]["f1_late"]["mean"] > rows["fedavg"]["f1_late"]["mean"] + 0.1
     assert run.report is not None
     assert run.report.is_file()
+
+
+@pytest.mark.slow
+def test_models_that_are_taught_the_rules_break_fewer_of_them(tmp_path):
+    run = run_job(
+        read_job(FOLDER / "job.yaml", ["compare.algorithm=[fedavg, taught]", "corrupt=null", "training.rounds=6", "seeds=1"]),
+        out=tmp_path / "run",
+    )
+    rows = {row["algorithm"]: row for row in run.results}
+    assert rows["taught"]["rho_mean"]["mean"] < 0.8 * rows["fedavg"]["rho_mean"]["mean"]

@@ -87,7 +87,7 @@ def written(facts: Facts, *known: Relations) -> list[ox.Quad]:
         if predicate == NAMES["type"]:
             pairs = pairs[~blank[right]]
         elif predicate in _BELOW:
-            pairs = pairs[~blank[left] & ~blank[right]]
+            pairs = pairs[~blank[left] & ~blank[right] & (left != right)]
         quads += _quads(facts, predicate, pairs)
     return quads
 

@@ -63,7 +63,7 @@ def wiring(plan: Plan) -> dict[str, NDArray[np.generic]]:
             return flags + categories.index(condition.column)
         return read_row(InputRead(condition.column))
 
-    entries = plan.y.entries
+    entries, whole = plan.y.entries, whole_features(plan)
     return {
         "read_row": np.array([read_row(read) for read in plan.input_reads], dtype=np.int64),
         "read_delta": np.array([read.delta for read in plan.input_reads], dtype=np.float64)[:, None],
@@ -72,7 +72,7 @@ def wiring(plan: Plan) -> dict[str, NDArray[np.generic]]:
         "output_row": np.array([read.run * len(entries) + read.entry for read in plan.output_reads], dtype=np.int64),
         "mean": np.zeros((0, 1)) if plan.x.mean is None else np.array(plan.x.mean)[:, None],
         "std": np.zeros((0, 1)) if plan.x.std is None else np.array(plan.x.std)[:, None],
-        "category": np.array([_is_category(plan, i) for i in range(features)], dtype=np.bool_)[:, None],
+        "whole": np.isin(np.arange(features), sorted(whole))[:, None] if whole else np.zeros((0, 1), dtype=np.bool_),
         "logit": np.array([entry.kind == "logit" for entry in entries], dtype=np.bool_)[:, None],
         "gain": np.array([entry.std * percent(plan, i) for i, entry in enumerate(entries)], dtype=np.float64)[:, None],
         "offset": np.array([entry.mean for entry in entries], dtype=np.float64)[:, None],
@@ -146,6 +146,8 @@ def output_numbers(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, has: Mapp
 def in_units(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, dtype: torch.dtype) -> Tensor:
     """The outputs y [..., H] in the rules' units, in a dtype; differentiable."""
     entries, values = plan.y.entries, y.to(dtype)
+    if same_units(plan):
+        return values
     if all(entry.kind == "logit" for entry in entries):
         values = torch.sigmoid(values)
     elif any(entry.kind == "logit" for entry in entries):
@@ -153,6 +155,11 @@ def in_units(plan: Plan, wires: Mapping[str, Tensor], y: Tensor, dtype: torch.dt
     if any((entry.std * percent(plan, i), entry.mean) != (1.0, 0.0) for i, entry in enumerate(entries)):
         values = values * wires["gain"][:, 0].to(dtype) + wires["offset"][:, 0].to(dtype)
     return values
+
+
+def same_units(plan: Plan) -> bool:
+    """Whether the model's outputs are in the rules' units as they are."""
+    return all(entry.kind != "logit" and (entry.std * percent(plan, i), entry.mean) == (1.0, 0.0) for i, entry in enumerate(plan.y.entries))
 
 
 def percent(plan: Plan, entry: int) -> float:
@@ -173,14 +180,16 @@ def _categories(plan: Plan) -> list[int]:
     return [column for column in sorted(plan.features) if plan.pack.manifest.contract.columns[column].type == "category"]
 
 
-def _is_category(plan: Plan, feature: int) -> bool:
-    return any(plan.features[column] == feature for column in _categories(plan))
+def whole_features(plan: Plan) -> frozenset[int]:
+    """The features that hold codes: categories where they were scaled, and truth values, which others may have averaged or disturbed."""
+    columns = plan.pack.manifest.contract.columns
+    kinds = {"boolean"} if plan.x.std is None else {"boolean", "category"}
+    return frozenset(feature for column, feature in plan.features.items() if feature >= 0 and columns[column].type in kinds)
 
 
 def _source(wires: Mapping[str, Tensor], x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The features in source units, one contiguous run of the batch each: [F, B]; codes of categories whole again after unscaling."""
+    """The features in source units, one contiguous run of the batch each: [F, B]; those that hold codes are whole numbers."""
     features = x.to(dtype).T
-    if wires["std"].shape[0] == 0:
-        return features
-    features = features * wires["std"].to(dtype) + wires["mean"].to(dtype)
-    return torch.where(wires["category"], torch.round(features), features)
+    if wires["std"].shape[0]:
+        features = features * wires["std"].to(dtype) + wires["mean"].to(dtype)
+    return torch.where(wires["whole"], torch.round(features), features) if wires["whole"].shape[0] else features

@@ -6,7 +6,7 @@ K (row, sample) pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan, MemberPlan
+from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.hoist import OverExtreme, place_of
 from fedkg.constraints.engine.reading import Members, Reading
 from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.traces import Lined
@@ -58,9 +60,10 @@ class MemberTensors:
     numbers: NDArray[np.float64]
     wild: bool
 
-    def to(self, device: torch.device) -> MemberTensors:
-        """The same members on another device."""
-        return replace(self, **{name: getattr(self, name).to(device) for name in ("owner", "input_index", "output_index", "params")})
+    def each(self, work: Callable[[Tensor], Tensor]) -> MemberTensors:
+        """The same members, with what `work` makes of each tensor."""
+        own: dict[str, Any] = {name: work(getattr(self, name)) for name in ("owner", "input_index", "output_index", "params")}
+        return replace(self, **own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,22 +126,31 @@ class BankTensors:
         """What must hold where a row applies: the skeleton, without an `initially` at its top."""
         return self.skeleton.arg if isinstance(self.skeleton, Initially) else self.skeleton
 
-    def to(self, device: torch.device) -> BankTensors:
-        """The same bank on another device."""
-        members = tuple(table.to(device) for table in self.members)
-        every = None if self.every is None else self.every.to(device)
-        return replace(self, members=members, every=every, **{name: getattr(self, name).to(device) for name in INDICES})
+    def each(self, work: Callable[[Tensor], Tensor]) -> BankTensors:
+        """The same bank, with what `work` makes of each tensor: another device's, say."""
+        members = tuple(table.each(work) for table in self.members)
+        every = None if self.every is None else work(self.every)
+        own: dict[str, Any] = {name: work(getattr(self, name)) for name in INDICES}
+        return replace(self, members=members, every=every, **own)
 
     def chunks(self, batch: int, numbers: int = CHUNK) -> Iterator[slice]:
         """The rows in runs of at most so many numbers, those of members included, or of one row."""
         return runs(self.load * max(1, batch), numbers)
 
     def reading(
-        self, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, *, careful: bool, offset: bool = False, lined: Lined | None = None
+        self,
+        rows: slice | Tensor,
+        inputs: Tensor,
+        outputs: Tensor,
+        *,
+        careful: bool,
+        offset: bool = False,
+        lined: Lined | None = None,
+        unsure: tuple[Tensor, Tensor] | None = None,
     ) -> Reading:
         """The numbers of some rows: gathered from inputs [N, B] and outputs [N', B], in the order of `lined` for formulas over time.
 
-        Rows of a bank with members are given as a slice.
+        Rows of a bank with members are given as a slice. `unsure`: as in `Extremes`.
         """
         numbers = self.numbers[:, rows] if isinstance(rows, slice) else None
         members: Mapping[int, Members] = {}
@@ -153,6 +165,7 @@ class BankTensors:
             numbers=numbers,
             members=members,
             steps=None if lined is None else lined.steps,
+            unsure={} if unsure is None else _unsure(self, rows, inputs, outputs, lined, unsure),
         )
 
     def _members(
@@ -175,7 +188,7 @@ class BankTensors:
                 members=self._members(at, own, inputs, outputs, careful, offset, ranged),
                 steps=None if ranged is None else ranged.steps,
             )
-            offsets = torch.from_numpy(table.offsets[owners.start : owners.stop + 1] - own.start).to(owner.device)
+            offsets = constant(table.offsets[owners.start : owners.stop + 1] - own.start, owner.device)
             found[at] = Members(owner=owner, offsets=offsets, reading=reading)
         return found
 
@@ -304,6 +317,22 @@ def _slots(
             gathered = numbers.index_select(0, own)
             gathered = shield(gathered) if table.wild else gathered
             found[slot] = gathered if lined is None else lined.there(gathered)
+    return found
+
+
+def _unsure(
+    bank: BankTensors, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, lined: Lined | None, unsure: tuple[Tensor, Tensor]
+) -> dict[int, Tensor]:
+    """Where something in the window is unknown, bool [R, B], for the slots of all rows that hold extremes; see `Extremes`."""
+    found: dict[int, Tensor] = {}
+    extremes = {place_of(part) for part in subformulas(bank.skeleton) if isinstance(part, OverExtreme)}
+    sources = ((bank.inputs, bank.input_index, inputs, unsure[0]), (bank.outputs, bank.output_index, outputs, unsure[1]))
+    for slots, index, numbers, flags in sources:
+        first = numbers.shape[0] - flags.shape[0]  # the extremes are the last of the numbers
+        for slot, own in zip(slots, index[:, rows], strict=True):
+            if slot in extremes:
+                gathered = flags.index_select(0, own - first)
+                found[slot] = gathered if lined is None else lined.there(gathered)
     return found
 
 

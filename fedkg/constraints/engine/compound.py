@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.hoist import OverExtreme
+from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.hoist import OverExtreme, place_of
 from fedkg.constraints.engine.reading import Members, Reading, Steps
 from fedkg.constraints.engine.sets import ranked
 from fedkg.constraints.engine.windows import Truth, Windows, at_extreme, at_first, over_window, until
@@ -34,8 +34,11 @@ def compound(formula: AtLeast | Temporal | Until | Initially, positive: bool, re
             every = formula.op in ("always", "historically")
             past = formula.op in ("historically", "once")
             values = inner(formula.arg, positive, reading)
-            run = at_extreme if isinstance(formula, OverExtreme) else over_window
-            return run(values, windows_of(formula, reading), steps_of(reading), truth, past=past, lowest=every == least)
+            windows, steps, lowest = windows_of(formula, reading), steps_of(reading), every == least
+            if not isinstance(formula, OverExtreme):
+                return over_window(values, windows, steps, truth, past=past, lowest=lowest)
+            unsure = reading.unsure.get(place_of(formula)) if reading.unsure else None
+            return at_extreme(values, windows, steps, truth, past=past, lowest=lowest, unsure=unsure)
         case Until():
             left, right = inner(formula.left, positive, reading), inner(formula.right, positive, reading)
             windows, past = windows_of(formula, reading), formula.op == "since"
@@ -55,7 +58,7 @@ def _at_least(formula: AtLeast, positive: bool, reading: Reading, truth: Truth, 
     wanted: Tensor | None = None
     if formula.count is not None:
         assert reading.numbers is not None, "a reading with sets has its numbers"
-        wanted = torch.from_numpy(reading.numbers[formula.count].astype(np.int64)).to(values.device)
+        wanted = constant(reading.numbers[formula.count].astype(np.int64), values.device)
     return ranked(values, wanted, members.owner, members.offsets, truth, falling=least)
 
 

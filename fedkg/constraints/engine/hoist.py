@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan
+from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.rewriting import Column, next_slot, rewired, with_children, with_sides
 from fedkg.constraints.engine.sliding import extreme
 from fedkg.constraints.engine.traces import Traces, line_up
@@ -82,26 +83,53 @@ def hoist(banks: Sequence[BankPlan], inputs: int, outputs: int) -> Hoisting:
     return Hoisting(banks=tuple(one and _rewired(*one, places) for one in found), extremes=tuple(known))
 
 
-def with_extremes(extremes: Sequence[Extreme], inputs: Tensor, outputs: Tensor, traces: Traces) -> tuple[Tensor, Tensor]:
-    """Inputs [N, B] and outputs [N', B], each followed by its extremes. All numbers must be known.
+class Extremes(NamedTuple):
+    """Inputs [N, B] and outputs [N', B], each followed by its extremes.
 
-    Where a window lies wholly beyond its trace the extreme is 0.
+    Attributes:
+        unsure: for the extremes of inputs and of outputs, bool [E, B], where something in the window is unknown; None: nowhere.
+    """
+
+    inputs: Tensor
+    outputs: Tensor
+    unsure: tuple[Tensor, Tensor] | None
+
+
+def with_extremes(extremes: Sequence[Extreme], inputs: Tensor, outputs: Tensor, traces: Traces, *, known: bool = True) -> Extremes:
+    """Numbers with their extremes.
+
+    Args:
+        known: whether all numbers are. Then the extreme is 0 where a window lies wholly beyond its trace. Else extremes are those of what
+            is known, infinite where nothing is, and `unsure` says where something is not.
     """
     lined = line_up(traces, None)
     steps, length = lined.steps, lined.steps.length
     parts: dict[bool, list[Tensor]] = {False: [inputs], True: [outputs]}
+    unsure = {output: [torch.zeros_like(part[0][:0], dtype=torch.bool)] for output, part in parts.items()}
     for (output, first, last, past, lowest), rows in _alike(extremes).items():
         source = outputs if output else inputs
-        index = torch.tensor(rows, device=source.device)
+        index = constant(np.array(rows, dtype=np.int64), source.device)
         laid = lined.there(source.index_select(0, index)).reshape(len(rows), -1, max(1, steps.count))
         nothing = math.inf if lowest else -math.inf
         if length is not None:
             laid = torch.where(torch.arange(steps.count, device=length.device) < length, laid, nothing)
+        if not known:
+            open_at = torch.isnan(laid)
+            laid = torch.where(open_at, nothing, laid)
+            opened = extreme(open_at.to(laid.dtype), first, last, 0.0, lowest=False, past=past) > 0
+            unsure[output].append(lined.again(opened.reshape(len(rows), steps.places)))
         best = extreme(laid, first, last, nothing, lowest=lowest, past=past)
-        if first > 0 or length is not None:
+        if known and (first > 0 or length is not None):
             best = torch.where(torch.isinf(best), 0.0, best)
         parts[output].append(lined.again(best.reshape(len(rows), steps.places)))
-    return torch.cat(parts[False]), torch.cat(parts[True])
+    flags = None if known else (torch.cat(unsure[False]), torch.cat(unsure[True]))
+    return Extremes(torch.cat(parts[False]), torch.cat(parts[True]), flags)
+
+
+def place_of(formula: OverExtreme) -> int:
+    """The slot that holds the extreme."""
+    assert isinstance(formula.arg, Compare), "comparisons alone are hoisted"
+    return next(part.index for side in sides(formula.arg) for part in subterms(side) if isinstance(part, Slot))
 
 
 def _kind(one: Extreme) -> tuple[bool, int, int, bool, bool, int]:

@@ -59,6 +59,7 @@ class Reading:
         steps: for formulas over time.
         unit: for what is missing: [R, 1], what every margin is divided by, also those of inputs, which then decide nothing; None: each
             comparison's own scale, and inputs decide.
+        unsure: of slots that hold extremes over windows, bool [R, B] for each: where something in the window is unknown.
     """
 
     slots: Mapping[int, Tensor]
@@ -69,3 +70,4 @@ class Reading:
     members: Mapping[int, Members] = field(default_factory=dict)
     steps: Steps | None = None
     unit: Tensor | None = None
+    unsure: Mapping[int, Tensor] = field(default_factory=dict)

@@ -6,9 +6,11 @@ taken of sub-terms. Sharing is exact: every row's numbers are to the bit what th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan, Plan
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors
@@ -31,10 +33,10 @@ class Sharing:
     hoisted: tuple[BankTensors | None, ...]
     extremes: tuple[Extreme, ...]
 
-    def to(self, device: torch.device) -> Sharing:
-        """The same on another device."""
-        hoisted = tuple(bank and bank.to(device) for bank in self.hoisted)
-        return replace(self, banks=tuple(bank.to(device) for bank in self.banks), hoisted=hoisted)
+    def each(self, work: Callable[[Tensor], Tensor]) -> Sharing:
+        """The same, with what `work` makes of each tensor."""
+        hoisted = tuple(bank and bank.each(work) for bank in self.hoisted)
+        return replace(self, banks=tuple(bank.each(work) for bank in self.banks), hoisted=hoisted)
 
 
 def share(plan: Plan, banks: tuple[BankTensors, ...]) -> Sharing:

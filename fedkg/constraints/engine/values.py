@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fedkg.constraints.binding.plan import BankPlan, Plan
 from fedkg.constraints.binding.reads import Index
+from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.evaluation import evaluate_term
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.rewriting import Column, next_slot, rewired, with_children, with_sides
@@ -76,10 +77,10 @@ def with_values(values: Sequence[Values], inputs: Tensor, outputs: Tensor, large
     """Inputs [N, B] and outputs [N', B], each followed by its values. `largest`: the greatest absolute value of both."""
     parts: dict[bool, list[Tensor]] = {False: [inputs], True: [outputs]}
     for one in values:
-        index = torch.from_numpy(one.slots).to(inputs.device)
+        index = constant(one.slots, inputs.device)
         roles = {part.index: part.role for part in subterms(one.term) if isinstance(part, Slot)}
         slots = {i: (outputs if roles[i] == "output" else inputs).index_select(0, index[i]) for i in sorted(roles)}
-        params = torch.from_numpy(one.params).to(inputs)[:, :, None]
+        params = constant(one.params, inputs.device).to(inputs.dtype)[:, :, None]
         careful = not largest <= one.quick
         parts[one.output].append(evaluate_term(one.term, Reading(slots=slots, params=params, careful=careful), guarded=careful))
     inputs, outputs = (torch.cat(own) if len(own) > 1 else own[0] for own in parts.values())

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.norms import norm_of, settled, weighed
@@ -100,23 +101,31 @@ def over_window(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *,
     return _by_window([values], windows, steps, on)
 
 
-def at_extreme(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor:
+def at_extreme(
+    values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool, unsure: Tensor | None = None
+) -> Tensor:
     """`over_window` of what is at its extreme at each step already: [R, B] of values [R, B] that know nothing of the trace's ends.
 
     Where the window reaches beyond the trace a value on the good side is unknown; where it lies beyond altogether there is no value.
+
+    Args:
+        unsure: bool [R, B], where some step of the window is unknown, so that a value on the good side is, too; None: nowhere.
     """
     rows, device, dtype = windows.shape[0], values.device, values.dtype
     windows = windows[:1] if rows and bool((windows == windows[0]).all()) else windows
-    first, last = (torch.from_numpy(end)[:, None, None].to(device) for end in windows.T)
+    first, last = (constant(end[:, None, None], device) for end in windows.T)
     at = torch.arange(steps.count, device=device)
     ahead = at if past else (steps.count if steps.length is None else steps.length) - 1 - at  # steps from now to the trace's end
-    edge, unknown = (values.new_tensor(number) for number in (truth.edge if lowest else -truth.edge, truth.unknown(dtype)))
+    edge, unknown = (values.new_full((), number) for number in (truth.edge if lowest else -truth.edge, truth.unknown(dtype)))
     open_ended = torch.ones_like(last, dtype=torch.bool) if steps.clip else last < 0
     laid = _laid(values, rows, steps)
-    if not bool(open_ended.all()):
+    if unsure is not None:
+        bound = torch.where(_laid(unsure, rows, steps), unknown, edge)
+        laid = torch.minimum(laid, bound) if lowest else torch.maximum(laid, bound)
+    if not steps.clip and bool((windows[:, 1] >= 0).any()):
         bound = torch.where((ahead < last) & ~open_ended, unknown, edge)
         laid = torch.minimum(laid, bound) if lowest else torch.maximum(laid, bound)
-    if bool((first > 0).any()) or steps.length is not None:
+    if bool((windows[:, 0] > 0).any()) or steps.length is not None:
         laid = torch.where(ahead < first, torch.where(open_ended, edge, unknown), laid)
     return laid.reshape(rows, steps.places)
 
@@ -209,12 +218,12 @@ def _by_window(parts: Sequence[Tensor], windows: Windows, steps: Steps, on: OnWi
     results, order = [], np.argsort(which.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(which.ravel()))
     for (first, last), end, start in zip(pairs.tolist(), ends, [0, *ends[:-1]], strict=True):
-        index = torch.from_numpy(order[start:end]).to(parts[0].device)
+        index = constant(order[start:end], parts[0].device)
         length = steps.length
         if length is not None and length.shape[0] > 1:
             length = length.index_select(0, index)
         results.append(on([part.index_select(0, index) for part in laid], (int(first), int(last)), length))
-    back = torch.from_numpy(np.argsort(order, kind="stable")).to(parts[0].device)
+    back = constant(np.argsort(order, kind="stable"), parts[0].device)
     return torch.cat(results).index_select(0, back).reshape(rows, steps.places)
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import pyoxigraph as ox
 import rdflib
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rdflib import OWL, RDF, RDFS
 from rdflib.collection import Collection
@@ -118,6 +118,9 @@ def test_the_closure_is_the_fixpoint_of_its_rules(ontology: list[Triple], data: 
     assert named(closed(text)) == named(reference(text))
 
 
+@example(  # that a class is below itself is concluded of none, and says something where it is told
+    [(CLASSES[0], str(RDFS.subClassOf), CLASSES[0])], [], [(str(RDFS.subClassOf), str(RDFS.subPropertyOf), PROPERTIES[0])]
+)
 @tries(75)
 @given(st.lists(schema, max_size=6), st.lists(facts, max_size=6), st.lists(unusual, min_size=1, max_size=3))
 def test_schema_that_follows_from_data_is_taken_up(ontology: list[Triple], data: list[Triple], odd: list[Triple]) -> None:

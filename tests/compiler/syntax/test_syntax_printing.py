@@ -109,6 +109,14 @@ SHAPES = {
         "rule a  require (a >= 1 or b >= 1) and 2 * (c + 1) >= -(-d)\n",
     ),
     "a unit behind a bare window": ("rule a require always within 5 (x>=1)", "rule a  require always within 5 (x >= 1)\n"),
+    "a signal called is behind a window": (
+        "rule a require always within 3 min (is(x)>=1)",
+        "rule a  require always within 3 min (is(x) >= 1)\n",
+    ),
+    "a signal called time behind a window": (
+        "rule a require b>=1 until within 2 h (time>=1)",
+        "rule a  require b >= 1 until within 2 h (time >= 1)\n",
+    ),
     "a signal called closed": ("rule a require b>=1 until closed>=1", "rule a  require b >= 1 until closed >= 1\n"),
     "closed before a minus": ("rule a require b>=1 until closed (-x>=1)", "rule a  require b >= 1 until closed (-x >= 1)\n"),
     "columns": (

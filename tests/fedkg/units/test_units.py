@@ -259,7 +259,17 @@ def test_long_names_come_from_pint() -> None:
 
 @pytest.mark.parametrize(
     ("text", "instead"),
-    [("Bar", "bar"), ("BAR", "bar"), ("newtn", None), ("xyz", None), ("m^999999999", None), ("", None), ("N.", None), ("/h", None)],
+    [
+        ("Bar", "bar"),
+        ("BAR", "bar"),
+        ("newtn", None),
+        ("xyz", None),
+        ("m^999999999", None),
+        ("", None),
+        ("N.", None),
+        ("/h", None),
+        ("\u0e33", None),
+    ],
 )
 def test_what_is_no_unit(text: str, instead: str | None) -> None:
     found = parse_unit(text)

@@ -163,22 +163,26 @@ class Facts:
         return {predicate: relation.joined(*self._canonical_parts(parts)) for predicate, parts in fresh.items()}
 
     def _add(self, predicate: int, pairs: Pairs, *, walked: bool, told: bool) -> Pairs:
-        """Take up pairs of one property; return those that were not known."""
-        known = self.of(predicate)
+        """Take up pairs of one property; return those that were not known.
+
+        That a class or property is below itself is taken up only where it is told: it may say something of a property above `subClassOf`.
+        """
+        known, below = self.of(predicate), predicate in (SUB_CLASS, SUB_PROPERTY)
         pairs = pairs[~among(pairs, known)]
-        if predicate in (SUB_CLASS, SUB_PROPERTY):
-            pairs = relation.without_self(pairs, SPAN)
-        if not pairs.size:
-            return NONE
-        count = pairs.size
-        if walked:
+        count, itself = pairs.size, NONE
+        if below:
+            itself, pairs = _of_itself(pairs) if told else NONE, relation.without_self(pairs, SPAN)
+        if walked and pairs.size:
             try:
                 pairs = reached(known, pairs)
             except TooManyPairs:
                 raise self.too_large(predicate) from None
-            if predicate in (SUB_CLASS, SUB_PROPERTY):
+            if below:
                 pairs = relation.without_self(pairs, SPAN)
             pairs = pairs[~among(pairs, known)]
+        pairs = relation.joined(pairs, itself) if itself.size else pairs
+        if not pairs.size:
+            return NONE
         self.pairs[predicate] = np.sort(np.concatenate([known, pairs]), kind="stable")
         self._turned.pop(predicate, None)
         self.concluded += pairs.size - (count if told else 0)
@@ -305,6 +309,12 @@ def reached(closed: Pairs, new: Pairs) -> Pairs:
     onward = relation.joined(inner, relation.composed(inner, closed, SPAN))
     left, right = split(closed[np.isin(closed & (SPAN - 1), begins)])
     return relation.joined(onward, relation.composed(left * SPAN + right, onward, SPAN))
+
+
+def _of_itself(pairs: Pairs) -> Pairs:
+    """The pairs of a node with itself."""
+    left, right = split(pairs)
+    return np.compress(left == right, pairs)
 
 
 def apart(node: Node) -> bool:

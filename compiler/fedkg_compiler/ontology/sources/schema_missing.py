@@ -33,7 +33,7 @@ class _Missing:
 
 
 def missing(schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return a warning for each name that no schema defines, at most `_MOST_REPORTED`.
+    """Return a warning for each name that no schema defines, at most `_MOST_REPORTED`, and then one that says how many more there are.
 
     Args:
         unread: what was told of schemas that are not followed or could not be read: of a name that may be defined there nothing is said.
@@ -54,8 +54,21 @@ def missing(schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic
                 if known or (key[0] != XSD_NAMESPACE and key[0] not in defined):
                     continue
                 found.setdefault((sort, key), _Missing(schema, element, written)).count += 1
-    said = [_told(sort, key, one, names) for (sort, key), one in found.items()]
-    return said[:_MOST_REPORTED]
+    said = [_told(sort, key, one, names) for (sort, key), one in [*found.items()][:_MOST_REPORTED]]
+    rest = [*found.values()][_MOST_REPORTED:]
+    return [*said, _more(rest)] if rest else said
+
+
+def _more(rest: Sequence[_Missing]) -> Diagnostic:
+    """How many more names nothing defines, at the place of the first of them."""
+    names = "1 more name that nothing defines" if len(rest) == 1 else f"{len(rest):,} more names that nothing defines"
+    return report(
+        "FKG121",
+        point(rest[0].schema.file, rest[0].element.line, rest[0].element.column),
+        f"{names}, `{rest[0].written}` first",
+        help="add the schemas that define them; those above are often of the same file",
+        severity="warning",
+    )
 
 
 def _all(element: Element) -> Iterator[Element]:

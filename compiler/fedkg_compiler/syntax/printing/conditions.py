@@ -30,6 +30,8 @@ WIDTH = 100
 _FORMULA, _CHAIN, _ATOM = range(3)
 # where one of these stands behind `closed`, that reads as the name of a signal
 _GOES_ON = re.compile(r"[-+*/^<>=!≤≥≠]|(?:is|in|never|of|not\s+in)\b")
+# where one of these stands behind `within` and its length, that is what may come after the whole condition
+_COMES_AFTER = re.compile(r"(?:allow|and|ends|is|never|only|or|otherwise|over|predict|since|step|then|time|trace|until|when|within)\b")
 _LETTER = re.compile(r"[^\W\d_]|[°%‰€℃]")
 
 
@@ -178,11 +180,13 @@ def _joined(node: Until) -> str:
 
 
 def _reads_on(window: Window | None, body: str) -> bool:
-    """Whether the body would be read as part of what stands before it: a unit behind a bare number, the word `within`."""
+    """Whether the body would be read as part of what stands before it: a unit behind a bare number, a word that goes on behind `within`."""
     if window is None:
         return re.match(r"within\b", body) is not None
-    bare = window.low is None and not re.search(r"\s", expression(window.high))
-    return bare and _LETTER.match(body) is not None
+    if window.low is not None:
+        return False
+    bare = not re.search(r"\s", expression(window.high))
+    return _COMES_AFTER.match(body) is not None or (bare and _LETTER.match(body) is not None)
 
 
 def _needs_parentheses(node: Temporal) -> bool:

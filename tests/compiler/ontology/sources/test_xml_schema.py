@@ -165,6 +165,13 @@ def test_names_that_nothing_defines_are_told_once_with_the_first_place() -> None
     assert says(document, X + "hasx", RDFS + "range", X + "ToolTyp")
 
 
+def test_of_many_names_that_nothing_defines_the_rest_is_counted() -> None:
+    body = "".join(f'<xsd:element name="e{i}" type="T{i}"/>\n' for i in range(23))
+    _, problems = read_rdf(f"{HEAD}{body}</xsd:schema>".encode(), file="s.xsd")
+    assert len(problems) == 21
+    assert (problems[-1].code, problems[-1].message) == ("FKG121", "3 more names that nothing defines, `T20` first")
+
+
 def test_of_names_that_a_schema_not_there_may_define_nothing_is_said() -> None:
     body = '<xsd:include schemaLocation="gone.xsd"/><xsd:element name="x" type="ToolType"/>'
     _, problems = read_rdf(f"{HEAD}{body}</xsd:schema>".encode(), file="s.xsd")
