@@ -74,7 +74,9 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
     def of_some(into: Ints, clients: tuple[int, int], words: tuple[int, int]) -> None:
         own = room(8 * programs.places * block * length)
         store, start = own.words(programs.places, block * length), constant if words[0] == 0 else np.zeros_like(constant)
-        _count(values.reshape(-1), *tables, steps, block, length, store, start, into, *clients, *words)
+        spare = np.empty(WORD * length, np.int64), np.empty(block * length, np.int64)
+        hung = np.empty(programs.notches.shape[0], np.int32), np.empty(WORD * length, np.int32)
+        _count(values.reshape(-1), *tables, steps, block, length, store, *spare, *hung, start, into, *clients, *words)
 
     def of_words(first: int, last: int) -> None:
         parts.append(np.empty_like(counts))
@@ -255,18 +257,22 @@ def _put(rows: Ints, masks: Ints, low: int, size: int, length: int, steps: int, 
 @kernel
 def _count(
     values: Numbers, ladders: Ints, flips: Ints, rungs: Numbers, scales: Ints, notches: Numbers, notched: Ints, reaches: Ints,
-    levels: Numbers, joins: Ints, rows: Ints, masks: Ints, steps: int, block: int, most: int, store: Ints, constant: Ints, counts: Ints,
-    first_client: int, last_client: int, first_word: int, last_word: int,
+    levels: Numbers, joins: Ints, rows: Ints, masks: Ints, steps: int, block: int, most: int, store: Ints, ranks: Ints, above: Ints,
+    heads: NDArray[np.int32], following: NDArray[np.int32], constant: Ints, counts: Ints, first_client: int, last_client: int,
+    first_word: int, last_word: int,
 ) -> None:  # fmt: skip
-    """Add the counts of some clients on some words; `store` has room for those of all sets, of a block of clients on `most` words."""
+    """Add the counts of some clients on some words; `store` has room for those of all sets, of a block of clients on `most` words.
+
+    `ranks` and `following` have room for as many samples, `above` for as many words, `heads` for the notches: arrays made, or assigned to
+    each other, in here would take seconds to compile.
+    """
     free, stride = reaches.shape[0], WORD * masks.shape[1]
-    ranks, above = np.empty(WORD * most, np.int64), np.empty(block * most, np.int64)
-    heads, following = np.empty(notches.shape[0], np.int32), np.empty(WORD * most, np.int32)
     core = counts.shape[0] * stride
     for begin in range(first_client, last_client, block):
         size = min(block, last_client - begin)
         for k in range(begin, begin + size):
-            counts[k] = constant
+            for place in range(constant.shape[0]):
+                counts[k, place] = constant[place]
         for low in range(first_word, last_word, most):
             length = min(most, last_word - low)
             start = begin * stride + WORD * low

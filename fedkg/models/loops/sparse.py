@@ -2,7 +2,8 @@
 
 Each of these meets a window of the image. With channels side by side the window's rows are runs of numbers: the gradient of a channel's
 weights is a sum of such runs, and the derivative by the image has the weights' runs added to it. A quarter of a product's work, or less.
-What is 0 is left out, also where an image has infinite values.
+What is 0 is left out; where an image has a value that is no finite number, all weights get a derivative that is none, as some would have
+from a product with 0: a client whose values are such is noticed.
 
 Letters: I and O channels, h and w height and width of what the layer reads (with zeros around it), k side of its window, n numbers of a
 run, N numbers of a vector, D places with a derivative.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from fedkg.models.loops.products import fill
 from fedkg.models.loops.turns import turn
-from fedkg.native.language import Floats, Given, Ints, address_of, ints_at, loop, to_float
+from fedkg.native.language import Float, Floats, Given, Ints, address_of, ints_at, loop, to_float
 
 N = 8
 """N. Runs are no shorter."""
@@ -124,6 +125,7 @@ def back_sparsely(
     part = lower[size * channels :]
     factors = part[depth:]
     found = ints_at((address_of(factors[places:]) + 7) // 8 * 8)
+    nothing = _nothing(factors, image, size * channels)
     turn(spare, channels, image, size, channels, size)
     if inward > 0:
         fill(lower, size * channels, to_float(0))
@@ -141,9 +143,23 @@ def back_sparsely(
             for column in range(side):
                 to, since = sums[(row * side + column) * outputs + output :], part[row * run + column * channels :]
                 for channel in range(channels):
-                    to[channel * side * side * outputs] += since[channel]
+                    to[channel * side * side * outputs] += since[channel] + nothing
     if inward > 0:
         turn(image, size, lower, channels, size, channels)
+
+
+@loop
+def _nothing(sums: Floats, x: Floats, n: int) -> Float:
+    """What numbers times 0 come to: 0, or NaN where one is infinite or none. sums: for N numbers."""
+    straight, total = n - n % N, to_float(0)
+    fill(sums, N, to_float(0))
+    for at in range(0, straight, N):
+        added(sums, x[at:], to_float(0))
+    for i in range(N):
+        total += sums[i]
+    for i in range(straight, n):
+        total += x[i] * to_float(0)
+    return total
 
 
 @loop

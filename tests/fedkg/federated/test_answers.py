@@ -95,7 +95,7 @@ def test_answers_that_keep_the_rules_are_left_alone() -> None:
 def test_rules_by_category_read_codes_at_the_end_of_the_rows() -> None:
     """Above 0.3 on machine 0, above 0.6 on machine 1, the risk is at least a half; on others nothing is said."""
     coded = ConstraintModule(plant(), x=columns(("wear", "torque", "machine (code)")), y=logit("failure"))
-    with pytest.raises(JobError, match="by a category that the rows do not tell"):
+    with pytest.raises(JobError, match="read a category that the rows do not tell"):
         Projected(model=MLP(inputs=2), rules=coded)
     model = Projected(model=MLP(inputs=2, hidden=()), rules=coded, keys=("machine",))
     params = {name: torch.zeros_like(value).unsqueeze(0) - 1 for name, value in model.init(0, F64).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -184,6 +184,23 @@ def test_values_that_are_no_numbers_stay_none() -> None:
     task = replace(task, clients=replace(task.clients, x=broken))
     *_, (_, record) = train(task, fedavg(), replace(SETTINGS, rounds=1, executor="stacked"))
     assert set(record.excluded) == {"site_1"}
+
+
+@pytest.mark.parametrize("place", [0, 40, 80])  # under a window, and in the last row and column, which no pool reads
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_client_is_noticed_where_what_is_no_number_meets_derivatives_of_0(
+    activation: Literal["relu", "tanh"], value: float, place: int
+) -> None:
+    model = replace(DEEP, image=(3, 9, 9), convolutions=(Convolution(channels=6, kernel=3, pool=2),), activation=activation)
+    task = problem(model, (3, 9, 9))
+    x = task.clients.x[1].flatten(1).clone()
+    x[0, place] = value
+    broken = (task.clients.x[0], x.view(-1, 3, 9, 9), *task.clients.x[2:])
+    task = replace(task, clients=replace(task.clients, x=broken))
+    for executor in ("stacked", "sequential"):
+        *_, (_, record) = train(task, fedavg(), replace(SETTINGS, rounds=1, executor=executor))
+        assert set(record.excluded) == {"site_1"}
 
 
 def test_what_the_loop_is_told_stands_where_the_parameters_do(monkeypatch: pytest.MonkeyPatch) -> None:
