@@ -16,7 +16,7 @@ from fedkg.jobs.file.schema import Job
 from fedkg.learned import Window, joined
 from fedkg.nearest import nearest
 from fedkg.pack import Column, DataContract
-from fedkg.tables import Table, read_table
+from fedkg.tables import Table, in_utc, read_table
 from fedkg.units import Conversion
 
 
@@ -75,7 +75,8 @@ def _plain_times(frame: Frame, table: Table, contract: DataContract) -> Frame:
     """The frame with its times as ISO 8601, read while all rows are there to tell day from month. Raises TableError where none does."""
     if contract.time is None or contract.time not in table or not any("/" in text for text in table.texts(contract.time)):
         return frame
-    moments, texts = table.times(contract.time)[0], table.texts(contract.time)
+    texts = table.texts(contract.time)
+    moments, _ = in_utc(table.times(contract.time)[0], texts, f"{table.name}: column `{contract.time}`")
     return frame.with_texts(contract.time, [text if at is None else at.isoformat(" ") for text, at in zip(texts, moments, strict=True)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import struct
@@ -62,8 +63,16 @@ MEMBERS = {"parent": (np.int32, 1), "offsets": (np.int64, 1), "slots": (np.int32
 """The tensors of a member table; `parent` holds one number."""
 
 
-def pack_bytes(pack: Pack) -> bytes:
-    """The bytes of a pack file; equal packs give equal bytes."""
+def pack_digest(pack: Pack) -> str:
+    """SHA-256 of what a pack holds, whatever library compresses its file."""
+    found = hashlib.sha256()
+    for name, body in _contents(pack):
+        found.update(f"{name} {len(body)} ".encode() + body)
+    return found.hexdigest()
+
+
+def _contents(pack: Pack) -> tuple[tuple[str, bytes], ...]:
+    """Names and bytes of what a pack file consists of."""
     tensors = {
         f"{kind}.{i}.{name}": np.ascontiguousarray(array)
         for kind, banks in (("bank", pack.banks), ("condition", pack.conditions))
@@ -71,9 +80,14 @@ def pack_bytes(pack: Pack) -> bytes:
         for name, array in _named(bank)
     } | {f"{ARRAY}{name}": np.ascontiguousarray(array) for name, array in sorted(pack.arrays.items())}
     text = json.dumps(pack.manifest.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return (MANIFEST, text.encode()), (TENSORS, save_tensors(tensors))
+
+
+def pack_bytes(pack: Pack) -> bytes:
+    """The bytes of a pack file; equal packs give equal bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name, body in ((MANIFEST, text.encode()), (TENSORS, save_tensors(tensors))):
+        for name, body in _contents(pack):
             entry = zipfile.ZipInfo(name, EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16

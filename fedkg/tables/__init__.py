@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedkg.tables.reader import read_bytes, read_table
     from fedkg.tables.table import Cells, Table, TableFormat
-    from fedkg.tables.times import DateOrder, looks_like_time, parse_time, parse_times, zone_of
+    from fedkg.tables.times import DateOrder, in_utc, looks_like_time, parse_time, parse_times, zone_of
     from fedkg.tables.words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "DateOrder",
     "Table",
     "TableFormat",
+    "in_utc",
     "is_unknown",
     "looks_like_time",
     "parse_time",
@@ -35,7 +36,7 @@ __all__ = [
 _HOMES = {
     "reader": ("read_bytes", "read_table"),
     "table": ("Cells", "Table", "TableFormat"),
-    "times": ("DateOrder", "looks_like_time", "parse_time", "parse_times", "zone_of"),
+    "times": ("DateOrder", "in_utc", "looks_like_time", "parse_time", "parse_times", "zone_of"),
     "words": ("FALSE_WORDS", "TRUE_WORDS", "UNKNOWN_WORDS", "is_unknown", "truth"),
 }
 """Which names live in which module of this folder."""

@@ -141,6 +141,9 @@ class Table:
         truths = [truth(text) for text in texts]
         if all(value is not None or is_unknown(text) for value, text in zip(truths, texts, strict=True)):
             return np.array([np.nan if value is None else float(value) for value in truths], dtype=np.float64)
+        odd = [row for row, text in enumerate(texts) if truths[row] is None and not is_unknown(text)]
+        if 2 * len(odd) < sum(value is not None for value in truths) and any(truths[row] is not None for row in wrong):
+            raise self._not_truths(header, texts, odd)
         raise self._not_numbers(header, texts, wrong)
 
     def times(self, header: str) -> tuple[list[datetime | None], str]:
@@ -206,6 +209,16 @@ class Table:
             expected="numbers; empty cells and words such as Bad, No Data, NaN, n/a count as unknown",
             received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
             + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
+        )
+
+    def _not_truths(self, header: str, texts: Sequence[str], odd: Sequence[int]) -> TableError:
+        more = len(odd) - 1
+        return TableError(
+            f"{self.name}: column `{header}` holds yes and no, and in some rows neither",
+            expected="one of yes, no, true, false, on, off, 1, 0, ... in every row; empty cells and words such as n/a count as unknown",
+            received=f'"{_short(texts[odd[0]])}" in {self.where(odd[0])}'
+            + (f", and {more} more such row{'s' * (more > 1)}" if more else ""),
+            help="correct these cells, or leave them empty",
         )
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from fedkg.errors import TableError
+
 DateOrder = Literal["day-first", "month-first"]
 """How dates with slashes are meant: ``03/04/2024`` is 3 April or 4 March."""
 
@@ -112,3 +114,34 @@ def two_ways(texts: Sequence[str]) -> TwoWays:
 def parse_times(texts: Sequence[str], order: DateOrder = "day-first") -> list[datetime | None]:
     """The moments of a column; `order` says how dates with slashes are read."""
     return [parse_time(text, month_first=order == "month-first") for text in texts]
+
+
+def in_utc(moments: Sequence[datetime | None], texts: Sequence[str], where: str = "a column") -> tuple[list[datetime | None], bool]:
+    """The moments that cells name, brought to UTC by the zones that they name, and whether they name any; as they are where none does.
+
+    Args:
+        where: the times stand, for the error.
+
+    Raises:
+        TableError: when some name a zone and others do not: they cannot be put in order.
+    """
+    zones = [None if moment is None else zone_of(text) for moment, text in zip(moments, texts, strict=True)]
+    if not any(zone is not None for zone in zones):
+        return list(moments), False
+    bare = next((i for i, moment in enumerate(moments) if moment is not None and zones[i] is None), None)
+    if bare is not None:
+        named = next(i for i, zone in enumerate(zones) if zone is not None)
+        raise TableError(
+            f"{where}: some times name a zone and others do not, so that they cannot be put in order",
+            received=f'"{texts[named]}" in row {named + 1}, "{texts[bare]}" in row {bare + 1}',
+            help="write all times of a column with their zone, or all without one",
+        )
+    return [None if moment is None or zone is None else _earlier(moment, zone) for moment, zone in zip(moments, zones, strict=True)], True
+
+
+def _earlier(moment: datetime, by: timedelta) -> datetime | None:
+    """None beyond the calendar: ``9999-12-31T23:59:59-01:00`` is no moment in UTC."""
+    try:
+        return moment - by
+    except OverflowError:
+        return None

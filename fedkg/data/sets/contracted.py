@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.frame import text_array
-from fedkg.data.sets.files import seconds
+from fedkg.data.sets.files import timed
 from fedkg.data.sets.record import DataSet, Task
 from fedkg.errors import JobError
 from fedkg.evaluation.readings import table_values
@@ -53,6 +53,7 @@ def table_set(path: str | Path, contract: DataContract, *, output: str = "", sit
             values.append(codes)
     y, task, classes = _targets(contract, _wanted(contract, output), read.base, table)
     header = site or contract.trace
+    time, utc = _times(table, contract.time or "")
     return DataSet(
         name=Path(path).name.split(".")[0],
         source=str(path),
@@ -63,10 +64,11 @@ def table_set(path: str | Path, contract: DataContract, *, output: str = "", sit
         task=task,
         classes=classes,
         clients=text_array(table.texts(header)) if header else None,
-        time=_times(table, contract.time) if contract.time else None,
+        time=time,
         step=contract.step or 1.0,
         step_unit="s" if contract.time else "",
         since_1970=bool(contract.time) and not table.is_numeric(contract.time or ""),
+        utc=utc,
         notes=read.notes,
     )
 
@@ -105,5 +107,10 @@ def _targets(contract: DataContract, places: list[int], base: F64, table: Table)
     return scores.argmax(axis=1).astype(np.int64), "classes", tuple(column.category for column in columns)
 
 
-def _times(table: Table, header: str) -> F64:
-    return table.numbers(header) if table.is_numeric(header) else seconds(table.texts(header))
+def _times(table: Table, header: str) -> tuple[F64 | None, bool]:
+    """The times of all rows, None without a column of them, and whether they are in UTC."""
+    if not header:
+        return None, False
+    if table.is_numeric(header):
+        return table.numbers(header), False
+    return timed(table.texts(header), f"{table.name}: column `{header}`")

@@ -6,6 +6,7 @@ Tables of people (with prose, odd headers, mixed columns) are read by `fedkg.tab
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -141,9 +142,22 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
     return Columns(path, table)
 
 
-def seconds(times: list[str]) -> NDArray[np.float64]:
-    """Times of one form as seconds since 1970, on whatever machine; NaN where a text is none."""
-    from fedkg.tables import parse_times
+def seconds(times: Sequence[str]) -> NDArray[np.float64]:
+    """Times of one form as seconds since 1970, on whatever machine; as `timed` reads them."""
+    return timed(times)[0]
 
-    epoch = np.array([np.nan if moment is None else moment.replace(tzinfo=UTC).timestamp() for moment in parse_times(times)])
-    return np.asarray(epoch, dtype=np.float64)
+
+def timed(times: Sequence[str], where: str = "a column of times") -> tuple[NDArray[np.float64], bool]:
+    """Times as seconds since 1970, NaN where a text is none, and whether they are in UTC because they name their zone.
+
+    Args:
+        where: they stand, for the error.
+
+    Raises:
+        TableError: when some name a zone and others do not.
+    """
+    from fedkg.tables import in_utc, parse_times
+
+    moments, zoned = in_utc(parse_times(times), times, where)
+    epoch = [np.nan if moment is None else moment.replace(tzinfo=UTC).timestamp() for moment in moments]
+    return np.array(epoch, dtype=np.float64), zoned

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.data.sets.record import DataSet
 from fedkg.errors import TableError
 from fedkg.learned import Window
-from fedkg.tables import Table, parse_times, zone_of
+from fedkg.tables import Table, in_utc, parse_times
 
 _SECONDS = {"s": 1, "h": 3600}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ def _text(data: DataSet, time: float) -> str:
     if not data.since_1970:
         return f"{time:.12g} {data.step_unit}".rstrip()
     moment = _EPOCH + timedelta(seconds=round(time * _SECONDS[data.step_unit], 6))
-    return moment.replace(tzinfo=None).isoformat()
+    return moment.replace(tzinfo=None).isoformat() + ("Z" if data.utc else "")
 
 
 def reach_of_table(table: Table, header: str) -> Window | None:
@@ -87,10 +87,10 @@ def _between(moments: Sequence[datetime | None], texts: Sequence[str]) -> Window
 
     None where no moment is known, or some name a zone and others do not: they cannot be put in order.
     """
-    known = [(moment, zone_of(text)) for moment, text in zip(moments, texts, strict=True) if moment is not None]
-    zones = [zone is not None for _, zone in known]
-    if not known or any(zones) != all(zones):
+    try:
+        times, zoned = in_utc(moments, texts)
+    except TableError:  # not to be put in order
         return None
-    times = [moment if zone is None else moment - zone for moment, zone in known]
-    mark = "Z" if any(zones) else ""
-    return min(times).isoformat() + mark, max(times).isoformat() + mark
+    known = [time for time in times if time is not None]
+    mark = "Z" if zoned else ""
+    return (min(known).isoformat() + mark, max(known).isoformat() + mark) if known else None

@@ -32,7 +32,7 @@ class DataSet:
         clients: text [N], the site, station, unit or run a sample belongs to; None where the source has none.
         time: float64 [N], order of the samples of a client, in `step_unit`; None where samples have no order.
         step: distance of two neighbouring samples in time. step_unit: ``h``, ``s``, ``cycle``. since_1970: whether `time` counts from the
-            beginning of 1970, so that it names moments (without a zone: those of the source).
+            beginning of 1970, so that it names moments. utc: whether those are in UTC; else without a zone, as the source has them.
         test: bool [N], the samples that the source sets aside for the test; None where it sets none aside.
         notes: what people should know: subsets, lost precision, gaps.
 
@@ -54,6 +54,7 @@ class DataSet:
     step: float = 1.0
     step_unit: str = ""
     since_1970: bool = False
+    utc: bool = False
     test: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = field(default=())
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Scaling
 from fedkg.errors import JobError
 from fedkg.federated import Clients, Problem, clients_of
@@ -37,15 +38,16 @@ from fedkg.jobs.samples.course import SampleCourse
 from fedkg.jobs.samples.figures import loss_of
 from fedkg.jobs.samples.inputs import Inputs, inputs_of
 from fedkg.jobs.samples.known import codes_of, told
-from fedkg.jobs.samples.rules import SampleRules, laid_out, layout_of, output_of, sample_rules, selecting
+from fedkg.jobs.samples.rules import SampleRules, laid_out, layout_of, output_of, sample_rules
 from fedkg.jobs.samples.samples import SERVER, TEST, Dealt, Index, Samples, counted, dealt, held_out, owners, reach_of_samples, read_samples
 from fedkg.jobs.samples.trusted import cross_validated
 from fedkg.jobs.set_rows import sets_of_arm
 from fedkg.jobs.tables.prepare import flipped
-from fedkg.jobs.training import settings_of, unbound
+from fedkg.jobs.training import settings_of, unbound, unprojected
 from fedkg.learned import Window
 from fedkg.models import Model
 from fedkg.pack import Pack
+from fedkg.pack.file import pack_digest
 
 MOST_MINED = 0.05
 """Share of its samples that a site shares where no algorithm says how much: its properties are mined all the same, to be judged by."""
@@ -153,7 +155,7 @@ class Sets:
             scorer=rules.scorer(model, inputs.of(self._probe(arm)), torch.from_numpy(self._probe(arm))),
             root=self._root(rules, inputs, server) if len(server) else None,
         )
-        settings = settings_of(arm, clients)
+        settings = settings_of(arm, self.pack, clients)
         found = self._properties(arm, clients, section.grouping.fedstl.share if section.grouping.fedstl else MOST_MINED)
         sets = sets_of_arm(section, self.pack, clients.names)
         algorithm = assembled(
@@ -173,7 +175,7 @@ class Sets:
             inferred=found,
             sets=sets,
             edges=read.edges,
-            said=(*unbound(arm, self.pack), *read.notes, *((said,) if said else ()), *taken_as_known(arm.job, section)),
+            said=(*unbound(arm, self.pack), *unprojected(model), *read.notes, *filter(None, [said]), *taken_as_known(arm.job, section)),
         )
 
     def _read(self, arm: Arm) -> Augmented:
@@ -245,7 +247,7 @@ class Sets:
             raise JobError(
                 f"training.projection: {what}", help="the rules as a penalty (`training.penalty`)" if rules.rows else "leave it out"
             )
-        return Projected(model=model, rules=rules.rows, keys=tuple(column.name for column in selecting(rules.pack)))
+        return Projected(model=model, rules=rules.rows, keys=tuple(column.name for column in categories_read(rules.pack)))
 
     def _told_model(self, arm: Arm, trust: float) -> Model:
         """The model of an arm, with what is known of its answers around it."""
@@ -269,7 +271,7 @@ class Sets:
         inject, projected = section.model.inject, section.training.projection
         key = f"{self._of(arm)}|{projected}|" + ("" if inject is None else f"{inject.range}{inject.predict}")
         if key not in self._inputs_made:
-            columns = selecting(about_outputs(self.pack)) if projected else []
+            columns = categories_read(about_outputs(self.pack)) if projected else ()
             self._inputs_made[key] = inputs_of(
                 samples.ready,
                 [self.scenes[arm.scenario].trained(), samples.rows(SERVER)],
@@ -307,7 +309,8 @@ class Sets:
         if key not in self._trust:
             clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
             loss, rules = loss_of(self.samples.source.task, 1.0), self._rules(arm)
-            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings_of(arm, clients))
+            settings = settings_of(arm, self.pack, clients)
+            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings)
             self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
         return self._trust[key]
 
@@ -377,8 +380,7 @@ class Sets:
                 self._mined[key] = inferred(self.pack, clients, layout, steps=steps, share=share, seed=arm.seed)
             else:
                 x, y = self._of_server(arm)
-                texts = [one.text for one in self.pack.manifest.inferences]
-                seed = derived(arm.seed, key, *texts, digest(clients))  # other numbers or samples, other noise
+                seed = derived(arm.seed, key, pack_digest(self.pack), digest(clients))  # other numbers or samples, other noise
                 self._mined[key] = inferred_privately(
                     self.pack, clients, layout, steps=steps, x=x, y=y, epsilon=mining.epsilon, share=mining.share, seed=seed
                 )

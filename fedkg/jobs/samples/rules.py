@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns, logit
 from fedkg.constraints.binding.layout import InputLayout, OutputLayout, scores
+from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Scaling
 from fedkg.data.sets import DataSet, Standardised
 from fedkg.errors import JobError, LayoutError
@@ -36,7 +37,7 @@ from fedkg.jobs.samples.figures import PIECE
 from fedkg.jobs.samples.inputs import Inputs
 from fedkg.jobs.samples.known import codes_of
 from fedkg.models import Model, Params
-from fedkg.pack import Column, Pack
+from fedkg.pack import Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +54,7 @@ class SampleRules:
     """The rules that touch an output, over a model's samples and answers; either of rows, or of forecasts.
 
     Attributes:
-        pack: with those rules alone. codes: of the categories that rules select rows by, int64 [N] of all samples of the run.
+        pack: with those rules alone. codes: of the categories that rules read, int64 [N] of all samples of the run.
     """
 
     pack: Pack
@@ -114,7 +115,7 @@ def sample_rules(
     """The rules over samples that carry `told` columns behind their features.
 
     Rules about the label of a window read its last step, those about an image none of its pixels: such samples come laid out as rows
-    (`laid_out`). With `coded` the codes of the categories that rules select rows by stand behind all other columns.
+    (`laid_out`). With `coded` the codes of the categories that rules read stand behind all other columns.
 
     Raises:
         JobError, LayoutError: when rules read what samples or answers do not have.
@@ -135,7 +136,7 @@ def sample_rules(
             ) from error
         return SampleRules(pack=own, forecasts=_observed(rules, ready))
     names, mean, std = _columns(source, ready, told)
-    used = selecting(own)
+    used = categories_read(own)
     if coded:
         names += [f"{column.source} (code)" for column in used]
         mean, std = [*mean, *[0.0] * len(used)], [*std, *[1.0] * len(used)]
@@ -146,12 +147,6 @@ def sample_rules(
 def laid_out(pack: Pack, source: DataSet, horizon: int) -> bool:
     """Whether samples are laid out as rows: windows and images whose label rules speak of."""
     return source.x.ndim != 2 and not horizon and bool(about_outputs(pack).banks)
-
-
-def selecting(pack: Pack) -> list[Column]:
-    """The categories by which the rules select their rows, in the order of the contract."""
-    used = sorted({key for bank in pack.banks for key in bank.keys.flatten().tolist() if key >= 0})
-    return [pack.manifest.contract.columns[key] for key in used]
 
 
 def _columns(source: DataSet, ready: Standardised, told: Sequence[str]) -> tuple[list[str], list[float], list[float]]:

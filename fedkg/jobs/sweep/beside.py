@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from fedkg.errors import Stopped
+from fedkg.federated.executors.crew import deaf
 from fedkg.jobs.events import Event
 
 GRACE = 5
@@ -39,13 +40,14 @@ def side_by_side(folder: Path, cells: Sequence[int], jobs: int, tell: Told) -> G
     Args:
         cells: places in the plan. tell: called in this process, an event at a time.
     """
-    waiting, free, running = list(cells), shares(jobs), dict[Connection, _Running]()
+    waiting, free, running = list(cells), shares(max(1, min(jobs, len(cells)))), dict[Connection, _Running]()
     try:
         while waiting or running:
             while waiting and free:
-                begun = _begun(folder, waiting.pop(0), free.pop(0))
+                with deaf():
+                    begun = _begun(folder, waiting.pop(0), free.pop(0))
+                    running[begun.connection] = begun  # before anybody is told, and may stop it all
                 tell(begun.cell, Event(kind="prepared"))
-                running[begun.connection] = begun
             for ready in wait(list(running)):
                 one = next(each for connection, each in running.items() if connection is ready)
                 try:

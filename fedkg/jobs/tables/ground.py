@@ -18,7 +18,7 @@ from fedkg.jobs.tables.judge import data_checks, module_of, no_tally, rule_table
 from fedkg.jobs.tables.prepare import Prepared, Scenario, coded, prepare, scenario
 from fedkg.jobs.tables.probe import probe_rows
 from fedkg.jobs.tables.sites import site_rows
-from fedkg.jobs.training import Held, algorithm_of_arm, held_of, judged, model_of, problem_of, settings_of, unbound
+from fedkg.jobs.training import Held, algorithm_of_arm, held_of, judged, model_of, problem_of, settings_of, unbound, unprojected
 from fedkg.learned import Window
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
@@ -41,7 +41,7 @@ class TableCourse:
     @property
     def said(self) -> tuple[str, ...]:
         """See `Course.said`."""
-        return unbound(self.arm, self.prepared.pack)
+        return (*unbound(self.arm, self.prepared.pack), *unprojected(self.model))
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
         """See `Course.figures`: F1, precision, recall at the job's threshold, and cross entropy."""
@@ -127,7 +127,7 @@ class Tables:
         model = model_of(arm.job, prepared, module, self._graphs.of(arm.job, self.prepared.features.names))
         scene = self.scenarios[arm.scenario]
         problem = problem_of(arm, prepared, scene, module, model, self._scorer(arm, model))
-        settings = settings_of(arm, problem.clients)
+        settings = settings_of(arm, prepared.pack, problem.clients)
         return TableCourse(
             arm=arm,
             prepared=prepared,

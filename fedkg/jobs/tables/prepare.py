@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Frame, Scaling, Split, by_column, concatenate, deal, dirichlet, hold_out, iid, pooled
 from fedkg.errors import JobError
 from fedkg.jobs.arms import Arm
@@ -102,10 +103,8 @@ ALL = ""
 
 
 def coded(prepared: Prepared) -> Prepared:
-    """The same with the codes of the categories that rules select rows by at the end of every row of inputs, as they are."""
-    contract = prepared.pack.manifest.contract
-    used = {key for bank in prepared.pack.banks for key in bank.keys.flatten().tolist() if key >= 0}
-    codes = tuple((contract.columns[key].source, tuple(contract.columns[key].vocabulary)) for key in sorted(used))
+    """The same with the codes of the categories that rules read at the end of every row of inputs, as they are."""
+    codes = tuple((column.source, tuple(column.vocabulary)) for column in categories_read(prepared.pack))
     features, scaling = replace(prepared.features, codes=codes), prepared.scaling
     none, one = np.zeros(len(codes)), np.ones(len(codes))
     apart = Scaling(names=features.names, mean=np.concatenate([scaling.mean, none]), std=np.concatenate([scaling.std, one]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedkg.data.sets import forecast_windows, table_set
+from fedkg.data.sets.reach import reach_of
 from fedkg.errors import JobError, TableError
 from fedkg.pack import Column, DataContract
 
@@ -74,3 +76,12 @@ def test_columns_that_are_not_there_are_named(table: Path) -> None:
     table.write_text(TEXT.replace("graz;22,5;M;no;5;B", "graz;22,5;M;no;5;C"))
     with pytest.raises(JobError, match="row 3 of column `Grade` names no class"):
         table_set(table, contract(*GRADES))
+
+
+def test_times_are_in_utc_where_they_name_their_zone(table: Path) -> None:
+    table.write_text(re.sub(r"(:\d\d:\d\d);", r"\1+01:00;", TEXT))
+    zoned = contract(LIFE, kind="panel", time="time", step=60.0, trace="Site")
+    assert reach_of(table_set(table, zoned).take(np.array([0, 2]))) == ("2023-12-31T23:00:00Z", "2023-12-31T23:02:00Z")
+    table.write_text(TEXT.replace("00:00;", "00:00+01:00;", 1))
+    with pytest.raises(TableError, match=r"line.csv: column `time`: some times name a zone"):
+        table_set(table, zoned)

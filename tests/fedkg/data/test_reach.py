@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from fedkg.data.sets import data_set
-from fedkg.data.sets.files import seconds
+from fedkg.data.sets.files import seconds, timed
 from fedkg.data.sets.reach import reach_of, reach_of_rows, reach_of_table
+from fedkg.errors import TableError
 from fedkg.learned import joined
 from fedkg.tables import read_table
 
@@ -32,6 +33,24 @@ def test_times_of_files_are_read_alike_on_every_machine(monkeypatch: pytest.Monk
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("cells", "hours"),
+    [
+        (["1970-01-02T02:00:00+02:00", "1970-01-02 00:30 -0100", "?"], [24.0, 25.5, np.nan]),
+        (["2024-10-27T02:30:00+02:00", "2024-10-27T02:30:00+01:00"], [480_552.5, 480_553.5]),  # the hour that comes twice
+        (["02.01.1970 01:00 MEZ"], [24.0]),
+        (["9999-12-31T23:59:59-01:00", "1970-01-01T00:00:00Z"], [np.nan, 0.0]),
+    ],
+)
+def test_times_of_files_are_put_in_order_by_their_zone(cells: list[str], hours: list[float]) -> None:
+    found, zoned = timed(cells)
+    assert np.array_equal(found / 3600, hours, equal_nan=True)
+    assert zoned
+    assert not timed(["1970-01-01 00:00"])[1]
+    with pytest.raises(TableError, match=r'when: some times name a zone.*\n.*row 1, "1970-01-01 00:00" in row 3'):
+        timed([cells[-1] if "Z" in cells[-1] else "1970-01-01T00:00:00Z", "?", "1970-01-01 00:00"], "when")
 
 
 def test_columns_of_a_table(tmp_path: Path) -> None:
