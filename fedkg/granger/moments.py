@@ -130,7 +130,7 @@ def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags
 
 def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int, ...]:
     """The lags of each client. Raises UsageError: not one for each client, or not 1 .. steps - 2 of them."""
-    orders = (lags,) * clients if isinstance(lags, int) else tuple(int(one) for one in lags)
+    orders = (int(lags),) * clients if isinstance(lags, int | np.integer) else tuple(int(one) for one in lags)
     if len(orders) != clients:
         raise UsageError("lags are given for each client", expected=f"{clients} numbers, or one for all", received=str(len(orders)))
     for order in orders:

@@ -7,7 +7,9 @@ it than its true state would, and what a neighbour measures of that true state l
 variables; Granger and Morris 1976). More lags of the own past take up a part of it. What takes up all of it is to read the regressors
 through steps that share no error with them. The server can have states whose errors are white: z = (K C)^-1 (h^t - (I - K C) A h^{t-1}) =
 h + (K C)^-1 K v, from the states that it is sent and K C, [P, P], which each client sends once. Then z^t - sum A_l z^{t-l} is
-w + v^t - sum A_l v^{t-l}, which is uncorrelated with z of L + 1 steps before and earlier.
+w + v^t - sum A_l v^{t-l}, which is uncorrelated with z of L + 1 steps before and earlier. That holds where L lags are all that the true
+states have: what a client's own dynamics have beyond them is in the error and in the instruments alike, and is taken for causes.
+Nothing here is differentially private: the states are read as they are, and K C, which was fitted to measurements, is sent in clear.
 Source: instruments for dynamics in noise, Soederstrom 2007, section 6; Wald test with a covariance after Newey and West 1987; instruments
 are weak below an F of 10, Staiger and Stock 1997, by driver as in Sanderson and Windmeijer 2016.
 """
@@ -47,7 +49,8 @@ def under_noise(series: Series) -> F64:
 
     It cannot be said of drivers so quick that their earlier steps tell little of a step (F below 10), of clients with too few steps for
     the instruments, and of pairs that the prior rules out. Second and further lags of one state are hard to tell from the first by earlier
-    steps, so that of clients with more than one lag it can seldom be said.
+    steps, so that of clients with more than one lag it can seldom be said. It is wrong of clients whose own dynamics are of a higher order
+    than their lags, of which `fedkg.granger.reference.p_values` knows: believe the larger of both.
     """
     clients = range(len(series.clients))
     found = np.full((len(clients),) * 2, np.nan)

@@ -2,7 +2,9 @@
 
 A client holds its measurements and never hands out an array of their size: what leaves it are two states a step, what comes back is one
 gradient. The server keeps the last states of all, as many steps as the longest equation has lags: further lags are sent nowhere, and cost
-no privacy beyond that of each step, for they are made of what was sent. Letters: P states, D measurements of a client, L lags.
+no privacy beyond that of each step, for they are made of what was sent. A_mm of each client goes to the server before, in clear: a cover is
+over the messages of the steps, not over what dynamics that were fitted to the measurements say of them. Letters: P states, D measurements
+of a client, L lags.
 Source: Mohanty et al. 2025, algorithm 2, with the corrected equations.
 """
 
@@ -124,11 +126,12 @@ class ServerSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Numbers sent in one step, and what sending all measurements would take."""
+    """Numbers sent in one step, and what sending all measurements would take; `once`: what is sent before the first step."""
 
     up: int
     down: int
     centralised: int
+    once: int
 
     @property
     def saved(self) -> int:
@@ -137,9 +140,14 @@ class Traffic:
 
 
 def traffic(series: Series) -> Traffic:
-    """What one step sends: 2 P up and P down for each client, against D."""
-    states = sum(len(client.transition) for client in series.clients)
-    return Traffic(up=2 * states, down=states, centralised=sum(len(client.emission) for client in series.clients))
+    """What one step sends: 2 P up and P down for each client, against D; before it A_mm and, for the tests in noise, K C: 2 P x P."""
+    sizes = [len(client.transition) for client in series.clients]
+    return Traffic(
+        up=2 * sum(sizes),
+        down=sum(sizes),
+        centralised=sum(len(client.emission) for client in series.clients),
+        once=sum(2 * size**2 for size in sizes),
+    )
 
 
 def exchanged(series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | None = None, seed: int = 0) -> Learnt:

@@ -149,7 +149,8 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = 
     (1 + those as strong) / (R + 1)), by no shift twice: a short series has fewer than `shifts`, and larger p-values.
 
     The strength is the reduction of the residual by the driver at the client's lags, given all other drivers and the client's own past
-    (Granger 1969) over as many lags, up to `longest`, as `memories` says. It is the same whatever dynamics the client thinks it has.
+    (Granger 1969) over as many lags, up to `longest`, as `memories` says. It is the same whatever dynamics the client thinks it has. Where
+    there are no more steps than coefficients any series would explain all, and p is 1.
 
     Raises:
         UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %, or too few steps for one.
@@ -169,6 +170,9 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = 
             if m == n or not series.allowed[m, n]:
                 continue
             basis = np.linalg.qr(before[:, own_and_others(wide, m, without=n)])[0]
+            if basis.shape[1] + series.order(m) * (there.stop - there.start) >= len(now):
+                found[m, n] = 1.0  # any series at all would explain what is left
+                continue
             left = now - basis @ (basis.T @ now)
             places = _nearest(steps) + stream.choice(distinct_shifts(steps), size=count, replace=False)
             seen, *chance = [_explained(_late(series.states[:, there], int(by), series.order(m), past), basis, left) for by in (0, *places)]
@@ -217,5 +221,6 @@ def adjusted(p_values: F64) -> F64:
     ranks = np.arange(len(own), 0, -1)
     risen = np.empty_like(own)
     risen[order] = np.minimum(1.0, np.minimum.accumulate(own[order] * len(own) / ranks))
+    risen = np.array([float(f"{value:.15g}") for value in risen])  # 3 of 120 times 6 / 3 is 0.05, and no more than a level of 0.05
     found[tested] = risen
     return found

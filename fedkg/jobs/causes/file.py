@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from fedkg.errors import JobError
 from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.learning import Learning
 from fedkg.jobs.file.overrides import apply_overrides
 from fedkg.jobs.file.part import Count, Fraction, Name, Part, Positive, Share, SiteName
-from fedkg.jobs.file.reading import lines_of, parse_yaml, read_text, sentence_of
+from fedkg.jobs.file.reading import by_field, lines_of, parse_yaml, read_text, sentence_of
 from fedkg.nearest import nearest
 
 Period = Annotated[int, Field(ge=2)]
@@ -111,7 +112,9 @@ def read_causes(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
         job = CausesJob.model_validate(document)
     except ValidationError as error:
         lines = lines_of(text)
-        raise JobError("\n  ".join([f"{path}: the job cannot be run", *(_said(one, lines) for one in error.errors())])) from error
+        raise JobError(
+            "\n  ".join([f"{path}: the job cannot be run", *(_said(*one, lines) for one in by_field(error.errors()).items())])
+        ) from error
     _check_clients(job, path)
 
     def fixed(text: str) -> str:
@@ -150,16 +153,15 @@ def _check_clients(job: CausesJob, path: Path) -> None:
         )
 
 
-def _said(error: Any, lines: Mapping[tuple[str, ...], int]) -> str:
-    """One wrong field. `Any`: pydantic's mapping."""
-    place = tuple(str(part) for part in error["loc"])
-    field = ".".join(part for part in place if part not in ("int", "float") and not part.startswith(("literal", "constrained-")))
+def _said(field: str, errors: Sequence[ErrorDetails], lines: Mapping[tuple[str, ...], int]) -> str:
+    """One wrong field."""
+    place = tuple(field.split("."))
     line = next((f" (line {lines[place[:length]]})" for length in range(len(place), 0, -1) if place[:length] in lines), "")
-    if error["type"] == "extra_forbidden":
+    if errors[0]["type"] == "extra_forbidden":
         known = list(_section(place[:-1]).model_fields)
         near = nearest(place[-1], known)
         return f"`{field}`{line}: there is no such field; " + (f"did you mean `{near}`?" if near else f"known: {', '.join(known)}")
-    return f"`{field}`{line}: {sentence_of([error])}"
+    return f"`{field}`{line}: {sentence_of(errors)}"
 
 
 def _section(place: Sequence[str]) -> type[BaseModel]:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg.errors import JobError
 from fedkg.granger.centralised import centralised
 from fedkg.granger.effects import Reached, edges, reach_of
 from fedkg.granger.identified import Reading, readings
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, losses_of
-from fedkg.granger.moments import Series, moments, series_of
+from fedkg.granger.moments import Series, moments, orders_of, series_of
 from fedkg.granger.noise import under_noise
 from fedkg.granger.over_time import cut
 from fedkg.granger.precedence import precedence
@@ -27,6 +28,9 @@ from fedkg.jobs.causes.file import CausesJob
 from fedkg.jobs.causes.learning import lags_of, learnt_by
 from fedkg.learned import CausalEdge
 from fedkg.pack.causes import CauseRecord, prior
+
+TAKEN = ("epoch", "server")
+"""Columns of `losses.csv` beside those of the clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +67,7 @@ class Found:
 
 def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) -> Found:
     """The learning itself. Raises UsageError, FedkgError as the parts do."""
+    _refuse_taken([one.name for one in sources.models or sources.clients])
     whole, kept, notes = (list(sources.models), sources.clients, []) if sources.models else _modelled(job, sources)
     steps = len(whole[0].measurements)
     known = known_steps(job, steps)
@@ -70,6 +75,7 @@ def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) ->
     names = [client.name for client in clients]
     allowed = prior(causes, names)
     lags, said = lags_of(job.learning, clients, allowed)
+    orders_of(lags, len(names), known)  # of the steps that are learnt from, which are fewer than those of the table
     everything = series_of(whole, allowed, lags=lags)
     series = cut(everything, 0, known)
     learnt, course = learnt_by(job.learning, series)
@@ -95,6 +101,15 @@ def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) ->
         notes=(*sources.notes, *notes, *_too_few_shifts(job, tested, known)),
         truth=sources.truth,
     )
+
+
+def _refuse_taken(names: Sequence[str]) -> None:
+    """Raises JobError where a client is named as a column of `losses.csv` that is no client's."""
+    for name in names:
+        if name in TAKEN:
+            raise JobError(
+                f"a client cannot be called {name}: a column of losses.csv is", help="name it otherwise in `clients`, such as `the server`"
+            )
 
 
 def _too_few_shifts(job: CausesJob, tested: NDArray[np.float64], steps: int) -> tuple[str, ...]:

@@ -52,7 +52,10 @@ def sentences(job: CausesJob, found: Found) -> tuple[str, ...]:
             f"among them {both} of these {len(sure)}."
         )
     sent = traffic(found.series)
-    made.append(f"A step sends {8 * sent.up} bytes up and {8 * sent.down} down; all measurements would be {8 * sent.centralised}.")
+    made.append(
+        f"A step sends {8 * sent.up} bytes up and {8 * sent.down} down, and the clients' dynamics once {8 * sent.once:,}; all measurements "
+        f"would be {8 * sent.centralised} a step."
+    )
     return tuple(made)
 
 

@@ -80,8 +80,20 @@ def test_lags_are_sent_nowhere_and_cost_no_privacy() -> None:
     """The server keeps what it was sent: each step costs two states up and one down, and noise of the same size, at any number of lags."""
     one, many = _of(1), _of((1, 3, 2))
     assert traffic(one) == traffic(many)
+    assert traffic(one).once == 2 * sum(len(client.transition) ** 2 for client in one.clients)
     cover = Cover(measurement=1.0, gain=5.0, augmentation=0.25, gradient=1.0, filtered=0.5, augmented=0.5, returned=0.5)
     assert np.isfinite(exchanged(many, Rates(client=1e-4, server=1e-5, causes=1e-6), cover=cover).causes).all()
+
+
+def test_a_past_that_leaves_nothing_tells_nothing() -> None:
+    """With more coefficients than steps every driver explains all that is left, and what is counted would be rounding."""
+    values = p_values(_of((1, 50, 2)), shifts=19)
+    assert (values[1][[0, 2]] == 1.0).all()
+    assert values[2].min(initial=1.0, where=np.isfinite(values[2])) < 1.0
+
+
+def test_a_number_of_lags_may_be_numpy_s() -> None:
+    assert _of(best_lags(_of(1), 3).max() + 1).orders == _of(int(best_lags(_of(1), 3).max()) + 1).orders
 
 
 def _two_delays(steps: int = 1500) -> tuple[Client, ...]:

@@ -105,8 +105,9 @@ def test_a_short_series_has_no_more_chances_than_shifts() -> None:
     found = p_values(series, shifts=399)
     assert found[1, 0] == pytest.approx(1 / 17)
     assert (found[~np.eye(2, dtype=bool)] * 17 == pytest.approx(np.round(found[~np.eye(2, dtype=bool)] * 17))) is True
-    short = series_of([replace(one, measurements=one.measurements[:3]) for one in series.clients])
-    assert p_values(short, shifts=19)[1, 0] == pytest.approx(0.5)
+    short, least = (series_of([replace(one, measurements=one.measurements[:steps]) for one in series.clients]) for steps in (4, 3))
+    assert p_values(short, shifts=19)[1, 0] * 3 in (pytest.approx(1), pytest.approx(2), pytest.approx(3))
+    assert p_values(least, shifts=19)[1, 0] == 1.0  # two steps and two coefficients: the driver shifted explains as much
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
@@ -124,6 +125,13 @@ def test_corrected_p_values_are_those_of_statsmodels() -> None:
 
     values = np.random.default_rng(0).random(30) ** 3
     assert adjusted(values) == pytest.approx(multipletests(values, method="fdr_bh")[1], abs=1e-12)
+
+
+def test_a_p_value_at_the_level_is_told() -> None:
+    """p-values of shifts are shares of a whole number, and often come to the level itself once they are corrected."""
+    assert adjusted(np.array([0.025, 0.025, 0.025, 0.9, 0.9, 0.9]))[0] == 0.05
+    for pairs in range(1, 400):
+        assert adjusted(np.array([1 / (20 * pairs), *[1.0] * (pairs - 1)]))[0] <= 0.05
 
 
 def test_dynamics_fitted_alone_swallow_a_slow_driver_and_all_together_do_not() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from command import call
 
-from fedkg.errors import JobError
+from fedkg.errors import JobError, UsageError
 from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.learned import learned_of
 
@@ -40,6 +40,31 @@ def test_lags_by_name_go_to_the_tables_the_report_and_the_graph(tmp_path: Path, 
     plain = run_causes(_job(tmp_path), out=tmp_path / "plain")
     ones = run_causes(named, out=tmp_path / "ones", overrides=["learning.lags={unit 1: 1, unit 3: 1}"])
     assert (plain.folder / "edges.csv").read_text() == (ones.folder / "edges.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("learning", "said"),
+    [
+        ("lags: 450", "so many lags cannot be learnt"),  # of 500 steps 400 are learnt from
+        ("lags: {unit 2: 450}", "so many lags cannot be learnt"),
+        ("lags: {nobody: 2}", "there is no client nobody"),
+        ("lags: {unit 2: 0}", r"`learning.lags.unit 2` \(line 4\): must be at least 1, not 0$"),
+        ("lags: many", "must be a whole number or 'choose' or a section"),
+    ],
+)
+def test_lags_that_cannot_be_are_told(tmp_path: Path, learning: str, said: str) -> None:
+    with pytest.raises((JobError, UsageError), match=said):
+        run_causes(_job(tmp_path, JOB.replace("epochs: 6", f"epochs: 6, {learning}")), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["server", "epoch"])
+def test_a_client_is_not_called_as_another_column_of_the_losses(tmp_path: Path, name: str) -> None:
+    """Its losses would stand where those of the server do."""
+    (tmp_path / "plant.csv").write_text("a,b\n" + "".join(f"{n % 7},{(n + 1) % 7}\n" for n in range(40)))
+    text = f"{JOB}clients: {{{name}: [a], other: [b]}}\nstates: 1\n".replace("plant: {clients: 3, steps: 500}", "path: plant.csv")
+    with pytest.raises(JobError, match=f"a client cannot be called {name}"):
+        run_causes(_job(tmp_path, text), out=tmp_path / "run")
 
 
 def test_a_learning_on_another_device_gives_the_same(elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
