@@ -266,7 +266,8 @@ class ConstraintModule(nn.Module):
 
         Linear are rules of the shape ``[if guard over inputs then] number * output <= expression over inputs``, and conjunctions of them;
         where the rule is hard, also with a sum of outputs on the left, and with numbers that depend on the inputs. A guard that is not
-        known leaves the row alone. `not_projected` names the rules with parts of other shapes, those over time among them.
+        known leaves the row alone. `not_projected` names the rules with parts of other shapes, those over time and those that read the row
+        before among them.
 
         Nearest is meant in the units of `y`, for logits in their probabilities; those and probabilities stay within 0 and 1. Where bounds
         contradict each other, the midpoint; where sums do, the answers by which the sum of squares of what is missed is least.

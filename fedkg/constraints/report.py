@@ -220,8 +220,9 @@ class ConstraintReport:
 
         "sound": ``>= 0`` exactly where `satisfied`, ``< 0`` where `violated`, NaN where unknown; of n numbers under one minimum or maximum
         it is within the factors sqrt(n) and 1 / sqrt(n) of the exact one. "smooth": within temperature * log(n) of it, in units of the
-        least scale of the row's comparisons; NaN also where smoothing leaves the sign open. "exact": `robustness` itself. Verdicts are
-        exact in any case. Of a window the smooth least of its steps.
+        least scale of the row's comparisons; NaN also where smoothing leaves the sign open. Margins of more than 2.5e29 such units count as
+        that many, so that it is near to the exact one clipped there. "exact": `robustness` itself. Verdicts are exact in any case. Of a
+        window the smooth least of its steps.
         """
         if self._of.form.exact:
             return self.robustness

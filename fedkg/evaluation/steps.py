@@ -18,7 +18,7 @@ from fedkg.errors import TableError
 from fedkg.evaluation.reads import reads
 from fedkg.pack import Bank, DataContract, is_temporal
 from fedkg.pack.text import duration_text
-from fedkg.tables import Table, is_unknown
+from fedkg.tables import Table, in_utc, is_unknown
 from fedkg.units.header import header_unit
 from fedkg.units.unit import Dimension
 
@@ -202,6 +202,7 @@ def _seconds(contract: DataContract, table: Table, notes: list[str]) -> NDArray[
         numbers = _numbers(contract.time, table, notes)
         if numbers is not None:
             return numbers
+    moments, _ = in_utc(moments, texts, f"{table.name}: column `{contract.time}`")
     seconds = np.array([np.nan if moment is None else _stamp(moment) for moment in moments], dtype=np.float64)
     lost = np.flatnonzero(np.isnan(seconds))
     if lost.size:

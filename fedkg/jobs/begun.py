@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import platform
+import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,11 @@ from fedkg.pack import pack_bytes, read_pack
 
 LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")
 """Those whose versions are written down."""
+KEY = "checksums.key"
+"""Of a protected run: what its files' checksums are made with. Without it nothing in `environment.json` tells of the data's bytes."""
+
+Checksum = Callable[[str], str]
+"""From the SHA-256 of a file to what is written down of it."""
 
 
 def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetched: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -44,6 +51,7 @@ def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetc
         folder.rewrite(name, [])
     folder.rewrite("checks.csv", ground.checks(arms[0]))
     document = job.model_dump(mode="json")
+    checksum = _keyed(_new_key(folder)) if job.privacy is not None else str
     folder.write_text(JOB, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     folder.write_json(
         ENVIRONMENT,
@@ -53,7 +61,7 @@ def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetc
             "job_sha256": hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest(),
             "job": document,
             "pack_sha256": hashlib.sha256(body).hexdigest(),
-            "sources": [{"path": path, "sha256": digest} for path, digest in ground.files],
+            "sources": [{"path": path, "sha256": checksum(digest)} for path, digest in ground.files],
             "fetched": [dict(one) for one in fetched],
             "features": ground.features(),
             "window": ground.reach if job.privacy is None else None,
@@ -90,9 +98,10 @@ def reopened(place: RunFolder) -> tuple[Job, Ground, tuple[Arm, ...]]:
     now = job_of(parse_yaml(text, str(place.path / JOB)), name=str(place.path / JOB), base=place.path)
     refuse_changed(place, now, f"{place.path / JOB} was changed after the run was begun")
     graphs = {entry["path"]: entry["sha256"] for entry in environment["sources"] if _is_kept_elsewhere(entry["path"])}
+    checksum = _keyed(_read_bytes(place.path / KEY)) if begun.privacy is not None else str
     for entry in environment["sources"]:
         if entry["path"] not in graphs:
-            _same_file(entry["path"], entry["sha256"])
+            _same_file(entry["path"], entry["sha256"], checksum)
     body = _read_bytes(place.path / PACK)
     if hashlib.sha256(body).hexdigest() != environment["pack_sha256"]:
         raise JobError(
@@ -101,7 +110,7 @@ def reopened(place: RunFolder) -> tuple[Job, Ground, tuple[Arm, ...]]:
         )
     arms = planned(begun)
     ground = ground_of(begun, read_pack(body, name=str(place.path / PACK)))
-    _same_graphs(graphs, dict(ground.files) if graphs else {})
+    _same_graphs(graphs, {path: checksum(digest) for path, digest in ground.files} if graphs else {})
     ground.prepare(arms)
     return begun, ground, arms
 
@@ -153,10 +162,24 @@ def refuse_gaps(folder: RunFolder, arms: Sequence[Arm], rounds: Sequence[Mapping
             raise JobError(f"{folder.path / 'rounds.csv'} is damaged: round {gap} of {arm.id} is not in it", help="begin the run again")
 
 
-def _same_file(path: str, digest: str) -> None:
+def _new_key(folder: RunFolder) -> bytes:
+    """Chance for the checksums of a run, in a file that its owner alone may read."""
+    key, place = secrets.token_bytes(32), folder.path / KEY
+    place.unlink(missing_ok=True)
+    place.touch(0o600)
+    place.write_bytes(key)
+    return key
+
+
+def _keyed(key: bytes) -> Checksum:
+    """Checksums by which nobody without the key can tell whether a guess at a file is right (HMAC, RFC 2104)."""
+    return lambda digest: hmac.new(key, digest.encode(), hashlib.sha256).hexdigest()
+
+
+def _same_file(path: str, digest: str, checksum: Checksum) -> None:
     if not Path(path).is_file():
         raise JobError(f"the data file {path} of the run is gone", help="put it back where it was, or start a new run with another --out")
-    if sha256_of(path) != digest:
+    if checksum(sha256_of(path)) != digest:
         raise JobError(
             f"the data file {path} is not the one the run was begun with", help="put it back, or start a new run with another --out"
         )

@@ -16,6 +16,8 @@ from fedkg.federated.privacy.protected import Protection, protected
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.algorithm import Algorithm as Section
 from fedkg.jobs.file.schema import Job
+from fedkg.pack import Pack
+from fedkg.pack.file import pack_digest
 from fedkg.privacy import Gaussian, Ledger, Spent
 
 WORST = 20
@@ -25,12 +27,12 @@ HOW = ("executor", "device", "workers", "chunk", "client_memory", "threads", "ch
 """Fields of `training` that say how it is computed, and not what is trained."""
 
 
-def seed_of(arm: Arm, clients: Clients) -> int:
+def seed_of(arm: Arm, pack: Pack, clients: Clients) -> int:
     """The seed of an arm's start, sampling, minibatches and noise.
 
-    Of a protected arm it hangs on all that tells the arm from others, and on every sample that is trained on: two trainings with the same
-    noise could be subtracted from each other, which would take the noise off and, of data that differ in one row, leave that row; and
-    accountants compose draws and noise that are independent.
+    Of a protected arm it hangs on all that tells the arm from others, on the rules, and on every sample that is trained on: two trainings
+    with the same noise could be subtracted from each other, which would take the noise off and, of data that differ in one row, leave that
+    row; and accountants compose draws and noise that are independent.
     """
     section = algorithm_of(arm.job)
     if arm.job.privacy is None or section.exchange == "none":
@@ -38,7 +40,7 @@ def seed_of(arm: Arm, clients: Clients) -> int:
     fields = {"rules", "pack", "output", "sites", "data", "model", "training", "scoring", "privacy"}
     told = arm.job.model_dump_json(include=fields, exclude={"training": set(HOW)})
     corrupt = "" if arm.corrupt is None else arm.corrupt.model_dump_json()
-    return derived(arm.seed, told, section.model_dump_json(), corrupt, digest(clients))
+    return derived(arm.seed, told, section.model_dump_json(), corrupt, pack_digest(pack), digest(clients))
 
 
 def derived(seed: int, *told: str) -> int:

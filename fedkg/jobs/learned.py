@@ -59,7 +59,7 @@ def learned_of(folder: str | Path) -> Learned:
 
     Properties are those of the first training that found any: every training of a run finds them in the same way in its own split. Evidence
     is about the data, and about the models of every training; under privacy about the models alone, as nothing is noised in the rest, the
-    times of the data among it.
+    times of the data and the checksums of its files among it.
 
     Raises:
         UsageError: the folder is no run, or the run has not come to its end. PackError: its pack is damaged.
@@ -77,15 +77,16 @@ def learned_of(folder: str | Path) -> Learned:
         raise UsageError(f"the run in {folder} has not come to its end", help=f"go on with it: fedkg run --resume {folder}")
     environment: Mapping[str, Any] = files.read_json(ENVIRONMENT)
     pack = read_pack((files.path / PACK).read_bytes(), name=PACK)
-    checks = [] if environment["job"].get("privacy") else files.rows("checks.csv")
+    private = bool(environment["job"].get("privacy"))
+    checks = [] if private else files.rows("checks.csv")
     return Learned(
         run=environment["job_sha256"],
         title=environment["job"]["title"] or environment["job"]["name"],
         software=f"fedkg {environment['fedkg']}",
         began=_iso(environment["started"]),
-        window=None if environment["job"].get("privacy") else environment.get("window"),
+        window=None if private else environment.get("window"),
         step=pack.manifest.contract.step,
-        files=tuple(UsedFile(name=_name(one["path"]), sha256=one["sha256"]) for one in environment["sources"]),
+        files=() if private else tuple(UsedFile(name=_name(one["path"]), sha256=one["sha256"]) for one in environment["sources"]),
         properties=tuple(_properties(pack, files.rows("properties.csv"))),
         evidence=(*_about_data(checks), *_about_models(files.rows("rules.csv"))),
     )

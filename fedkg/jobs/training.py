@@ -88,7 +88,7 @@ def held_of(prepared: Prepared) -> Held:
     )
 
 
-def settings_of(arm: Arm, clients: Clients) -> Settings:
+def settings_of(arm: Arm, pack: Pack, clients: Clients) -> Settings:
     """The federation's settings of an arm on its sites' samples; one local epoch where the job says neither epochs nor steps."""
     training = arm.job.training
     epochs = 1 if training.local_epochs is None and training.local_steps is None else training.local_epochs
@@ -100,7 +100,7 @@ def settings_of(arm: Arm, clients: Clients) -> Settings:
         batch=training.batch,
         learning_rate=training.learning_rate,
         schedule=training.schedule,
-        seed=seed_of(arm, clients),
+        seed=seed_of(arm, pack, clients),
         own={
             name: Own(learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch)
             for name, site in arm.job.sites.items()
@@ -217,6 +217,16 @@ def unbound(arm: Arm, pack: Pack) -> tuple[str, ...]:
     if (section.agents is None and section.sets is None) or any(kept.on == "parameters" for kept in pack.manifest.sets):
         return ()
     return (f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",)
+
+
+def unprojected(model: Model) -> tuple[str, ...]:
+    """Which rules a model's answers are projected onto, and which of those about answers they are not, or not in every part."""
+    if not isinstance(model, Projected):
+        return ()
+    free = model.rules.not_projected
+    kept = [rule.name for rule in model.rules.pack.manifest.rules if rule.output and rule.name not in free]
+    but = f", not (or not in every part) onto {', '.join(free)}" if free else ""
+    return (f"answers are projected onto {', '.join(kept) or 'no rule'}{but}",)
 
 
 def deployed_of(course: Course) -> Deployed:

@@ -131,7 +131,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     elif {one.text, two.text} & _ANGLES and "temperature" in {name for name, _ in (*one.dimension, *two.dimension)}:
         advice = "it is an angle here: write degC, degF or K for a temperature"
     elif not one.dimension or not two.dimension:
-        advice = "one of them is a plain number"
+        advice = "a plain number (% and ppm are such, too) goes with plain numbers alone: correct the unit here, or in the declaration"
     else:
         advice = "correct the unit here, or in the declaration"
     scope.problems.error(

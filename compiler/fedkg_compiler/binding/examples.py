@@ -230,6 +230,10 @@ def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.floa
                 problems.error("FKG281", wrong.span, message, "write true or false, or unknown")
                 return None
             return np.array([np.nan if value is None else float(value) for value in said])
+        case "boolean" if strange := [value for value in series.values if not np.isnan(value) and value not in (0.0, 1.0)]:
+            message = f"`{series.head.name.text}` is true or false, and `{strange[0]:g}` is neither"
+            problems.error("FKG281", series.span, message, "write true or false, or unknown")
+            return None
         case _ if texts and not all(unknown):
             message = f"`{series.head.name.text}` is a number, and `{texts[unknown.index(False)]}` is none"
             problems.error("FKG209", series.span, message, "write numbers, `unknown` where there is none")

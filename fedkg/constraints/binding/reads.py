@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.contract import DataContract
+from fedkg.pack.contract import Column, DataContract
 from fedkg.pack.formulas import CategoryIs, ClassIn, Formula
+from fedkg.pack.pack import Pack
 from fedkg.pack.terms import Slot
 from fedkg.pack.walk import ROWS, everywhere, used_slots
 
@@ -72,6 +73,15 @@ def bank_reads(bank: Bank, contract: DataContract) -> tuple[TableReads, ...]:
         roots.append(np.repeat(roots[table.parent + 1], np.diff(table.offsets)))
     tables: Sequence[Bank | MemberTable] = (bank, *bank.members)
     return tuple(_table_reads(bank.skeleton, i + ROWS, table, roots[i], contract) for i, table in enumerate(tables))
+
+
+def categories_read(pack: Pack) -> tuple[Column, ...]:
+    """The categories that rules select their rows by, or ask for in a formula (``variant is "M"``), in the order of the contract."""
+    contract = pack.manifest.contract
+    keys = {int(key) for bank in pack.banks for key in np.unique(bank.keys) if key >= 0}
+    cells = {cell for bank in pack.banks for table in bank_reads(bank, contract) for cell in table.cells()}
+    asked = keys | {column for _, column, output in cells if not output}
+    return tuple(column for at, column in enumerate(contract.columns) if at in asked and column.type == "category")
 
 
 def _table_reads(skeleton: Formula, at: int, table: Bank | MemberTable, root: Index, contract: DataContract) -> TableReads:

@@ -2,7 +2,9 @@
 
 It is minus what is missing, as penalties are made of it, with two differences: inputs count by their margins as outputs do, and all margins
 of a row are divided by one *unit*, the least scale of its comparisons, and multiplied by it in the end. So numbers meet as they do in exact
-robustness, and the temperature of log-sum-exp, which is in units of scales, is the finest that any of the comparisons asks for.
+robustness, and the temperature of log-sum-exp, which is in units of scales, is the finest that any of the comparisons asks for. Margins are
+clipped at `FARTHEST` units, so that sums of exponentials and squares stay finite; what is near the exact robustness is so of that clipped
+there, which is the exact robustness of the clipped margins: minima and maxima keep their order.
 
 Letters: R rows, B batch; n windows of T steps.
 """

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.binding.numbers import InputNumbers, percent
-from fedkg.constraints.binding.plan import Plan
+from fedkg.constraints.binding.plan import BankPlan, Plan
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.projecting.coefficients import Sums
@@ -24,7 +26,8 @@ from fedkg.constraints.projecting.linear import Linear, ends, factors, linear_pa
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds in each bank, the sums of several outputs that hard rules bound, and the rules on outputs with a part that is neither."""
+    """The bounds in each bank, the sums of several outputs that hard rules bound, and the rules on outputs with a part that is neither
+    or that reads the row before."""
 
     of_bank: tuple[tuple[Linear, ...], ...]
     sums: Sums
@@ -46,6 +49,7 @@ def find_bounds(plan: Plan) -> Bounds:
         if planned.touches_output:
             every = whole and own
             left_out |= {rule for rule in set(bank.rule.tolist()) if not every or (sums[-1] and not rules[rule].hard)}
+            left_out |= set(bank.rule[_looking_back(plan, planned)].tolist())
     hard = tuple(torch.tensor([i for i, rule in enumerate(bank.rule.tolist()) if rules[rule].hard]) for bank in plan.pack.banks)
     kept = tuple(part if len(rows) else () for part, rows in zip(sums, hard, strict=True))
     joint = Sums(
@@ -56,6 +60,13 @@ def find_bounds(plan: Plan) -> Bounds:
         same_ends=all(same_ends(part) and not len(bank.conditions) for bank, own in zip(plan.banks, kept, strict=True) for part in own),
     )
     return Bounds(tuple(bounds), joint, tuple(rules[rule].name for rule in sorted(left_out)))
+
+
+def _looking_back(plan: Plan, bank: BankPlan) -> NDArray[np.bool_]:
+    """The rows of a bank that read the row before, which a projection is not told of; all of them where members do."""
+    back = np.array([read.previous >= 0 for read in plan.input_reads], dtype=np.bool_)
+    members = any(back[table.input_index].any() for table in bank.members)
+    return np.asarray(back[bank.input_index].any(axis=0)) | members
 
 
 def _outputs(plan: Plan, bounds: Sequence[tuple[Linear, ...]]) -> Iterator[int]:

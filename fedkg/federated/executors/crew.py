@@ -43,7 +43,7 @@ def cores() -> int:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def deaf() -> Iterator[None]:
     """Ctrl-C goes to all processes of a terminal: one that is begun in here does not hear it, from its first moment on (`worker.serve`)."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -211,7 +211,7 @@ class Crew:
                 mine, its = context.Pipe()
                 process = context.Process(target=serve, args=(its, folder), name=f"worker {number} of {self.size}", daemon=True)
                 self._workers.append(_Worker(process=process, connection=mine))
-                with _deaf():
+                with deaf():
                     process.start()
                 its.close()
             for worker in self._workers:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, KnowledgeError
 from fedkg.knowledge.injection import NOTHING, range_log_softmax
@@ -33,10 +34,10 @@ class Projected:
 
     Args:
         model: any. rules: the pack over the layout of the rows and of the model's raw outputs.
-        keys: categories that rules select their rows by and the model does not read: their codes are the last columns of every row.
+        keys: categories that rules read and the layout of the rows does not have: their codes are the last columns of every row.
 
     Raises:
-        JobError: when rules select their rows by another category.
+        JobError: when rules read another category that the layout does not have.
     """
 
     model: Model
@@ -45,11 +46,11 @@ class Projected:
 
     def __post_init__(self) -> None:
         contract = self.rules.pack.manifest.contract
-        read = {contract.columns[key].name for bank in self.rules.pack.banks for key in bank.keys.flatten().tolist() if key >= 0}
-        missing = sorted(read - set(self.keys))
+        absent = {contract.columns[column].name for column, place in self.rules.plan.features.items() if place < 0}
+        missing = sorted({column.name for column in categories_read(self.rules.pack)} & absent - set(self.keys))
         if missing:
             raise JobError(
-                "the rules that answers are projected onto select their rows by a category that the rows do not tell",
+                "the rules that answers are projected onto read a category that the rows do not tell",
                 received=", ".join(missing),
                 help="append its codes to the rows and name it in keys=",
             )

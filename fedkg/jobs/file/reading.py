@@ -176,18 +176,24 @@ def parse_yaml(text: str, name: str) -> Document:
 
 def _wrong_fields(name: str, errors: Sequence[ErrorDetails], where: Mapping[tuple[str, ...], str], inline: str = "") -> JobError:
     """One message of all wrong fields; `inline` is where an algorithm is kept that the file has in place of its name."""
-    by_field: dict[str, list[ErrorDetails]] = {}
-    for error in errors:
-        field = ".".join(str(part) for part in error["loc"] if not _is_branch(part))
-        field = f"algorithm.{field.removeprefix(inline)}" if inline and field.startswith(inline) else field
-        by_field.setdefault(field, []).append(error)
-    wrong = {field: found for field, found in by_field.items() if not any(inner.startswith(f"{field}.") for inner in by_field)}
+    wrong = {
+        f"algorithm.{field.removeprefix(inline)}" if inline and field.startswith(inline) else field: found
+        for field, found in by_field(errors).items()
+    }
     lines = [f"{f'`{field}`: ' if field else ''}{sentence_of(found)}{_line(field, where)}" for field, found in list(wrong.items())[:SHOWN]]
     if len(wrong) > SHOWN:
         lines.append(f"and {len(wrong) - SHOWN} more")
     if len(lines) == 1:
         return JobError(f"{name}: {'' if '' in wrong else 'field '}{lines[0]}")
     return JobError(f"{name}: {len(wrong)} fields are wrong\n  " + "\n  ".join(lines))
+
+
+def by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetails]]:
+    """Errors by the field they are of: those of all forms that it may have; where one form has wrong fields of its own, of these alone."""
+    found: dict[str, list[ErrorDetails]] = {}
+    for error in errors:
+        found.setdefault(".".join(str(part) for part in error["loc"] if not _is_branch(part)), []).append(error)
+    return {field: own for field, own in found.items() if not any(inner.startswith(f"{field}.") for inner in found)}
 
 
 def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:

@@ -11,7 +11,7 @@ from strategies import CONTRACT, X, Y, bank_of, guarded, pack_of, tables, terms
 from tries import tries
 
 from fedkg.constraints import ConstraintModule, columns, logit, probability
-from fedkg.pack import And, Bank, Compare, DataContract, Formula, Implies, Negate, Not, Or, Pack, Param, Product, Quotient, Slot, Sum
+from fedkg.pack import And, Bank, Compare, DataContract, Formula, Implies, Negate, Not, Or, Pack, Param, Product, Quotient, Slot, Sum, View
 
 FAILURE, QUALITY = Slot(index=3, role="output"), Slot(index=4, role="output")
 inputs = terms(("min", "max", "abs"), outputs=False)
@@ -114,3 +114,12 @@ def test_rules_of_other_shapes_are_named_and_left_alone() -> None:
     assert torch.equal(module.project(torch.zeros(3, 4), y), y)
     later = ConstraintModule(guarded(1.0, view=1), x=X, y=Y)
     assert later.not_projected == ("rule_0",)
+
+
+def test_rules_that_read_the_row_before_are_named() -> None:
+    """A projection is told of no row before, so that such a guard is never known to it."""
+    skeleton = guarded(1.0).banks[0].skeleton
+    contract = DataContract(columns=CONTRACT.columns[:5], views=(View(), View(kind="previous")))
+    for view, named in ((0, ()), (1, ("rule_0",))):
+        pack = pack_of([bank_of(skeleton, [1.0, 0.5, 0.25], [0, 4], views=[view, 0])], contract=contract)
+        assert ConstraintModule(pack, x=X, y=columns(["failure"])).not_projected == named

@@ -16,6 +16,7 @@ from test_window_gradients import LIMIT, OPERATORS, OUT, batch, le, module_of, o
 from torch import Tensor
 from tries import tries
 
+from fedkg.constraints.engine.penalty import FARTHEST
 from fedkg.constraints.report import ConstraintReport
 from fedkg.pack import And, AtLeast, Bank, Compare, Formula, Implies, Initially, Not, Or, Pack, Temporal, Until
 from fedkg.pack.formulas import ClassIn
@@ -84,16 +85,20 @@ def least_scale(bank: Bank, row: int) -> float:
 
 
 def check_nearness(report: ConstraintReport, pack: Pack, temperature: float, steps: int) -> None:
+    """Of the exact robustness of margins no wider than the reach: minima and maxima of clipped numbers are clipped ones."""
     exact, found, start = report.robustness, report.smooth_robustness, 0
     assert torch.isnan(found)[torch.isnan(exact)].all()
     for bank in pack.banks:
         for row in range(bank.rows):
-            near = temperature * leeway(bank.skeleton, steps) * min(least_scale(bank, row), 1e3) + 1e-9
+            unit = least_scale(bank, row)
+            near = temperature * leeway(bank.skeleton, steps) * min(unit, 1e3) + 1e-9
             pair = [values[:, start + row] for values in (exact, found)]
             known = ~torch.isnan(pair[1])
             assert torch.equal(torch.isinf(pair[0])[known], torch.isinf(pair[1])[known])
             both = known & torch.isfinite(pair[0])
-            assert ((pair[0] - pair[1]).abs()[both] <= near + 1e-9 * pair[0].abs()[both]).all()
+            reach = FARTHEST * (unit if math.isfinite(unit) else 1.0)
+            within = pair[0].clamp(-reach, reach)
+            assert ((within - pair[1]).abs()[both] <= near + 1e-9 * within.abs()[both]).all()
         start += bank.rows
 
 
@@ -164,6 +169,16 @@ def test_a_margin_beyond_all_measure_is_still_a_number(semantics: str, answer: f
         for each in (report, report.at_steps):
             assert torch.equal(each.smooth_robustness.isfinite(), each.robustness.isfinite())
             assert torch.equal(each.smooth_robustness.sign(), each.robustness.sign())
+
+
+@pytest.mark.parametrize("scale", [1.0, 26.72])
+@pytest.mark.parametrize("answer", [4.6e47, -4.6e47])
+def test_a_margin_beyond_the_reach_counts_as_the_reach(scale: float, answer: float) -> None:
+    pack, y = two_limits(scale)
+    y[0, 0] = answer
+    report = module_of(pack)(torch.zeros(1, 4, dtype=F64), y, semantics="smooth")
+    assert abs(report.robustness.item()) == pytest.approx(0.3 if answer < 0 else 4.6e47)
+    check_nearness(report, pack, 0.05, 1)
 
 
 @pytest.mark.parametrize("semantics", ["smooth", "sound"])

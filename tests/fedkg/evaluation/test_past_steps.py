@@ -38,6 +38,14 @@ def test_the_past_is_a_step_earlier_whatever_the_order_of_the_rows() -> None:
     assert counts(TIMELINE + RISES, rows("00:10,a,3", "00:00,a,1", "00:05,a,2")) == (2, 0, 1)
 
 
+def test_times_that_name_their_zone_follow_it() -> None:
+    """02:50 of summer time is ten minutes before 02:00 of winter time, though it comes later on the clock."""
+    twice = rows("02:00+01:00,a,3", "02:50+02:00,a,1", "02:55+02:00,a,2")
+    assert counts(TIMELINE + RISES, twice) == (2, 0, 1)
+    with pytest.raises(TableError, match=r"t.csv: column `Time`: some times name a zone"):
+        counts(TIMELINE + RISES, rows("02:00+01:00,a,3", "02:50,a,1"))
+
+
 def test_the_past_across_a_gap_or_another_trace_is_unknown() -> None:
     assert counts(TIMELINE + RISES, rows("00:00,a,1", "00:10,a,2", "00:15,a,3", "00:05,b,9")) == (1, 0, 3)
 

@@ -77,6 +77,8 @@ def test_what_only_a_model_can_say_is_unknown(tmp_path: Path, monkeypatch: pytes
         ("recovers holds for pressure = 3 degC", "FKG213"),
         ("recovers holds for pressure = high", "FKG209"),
         ("off holds for running = maybe", "FKG281"),
+        ("off holds for running = 1 0.5", "FKG281"),
+        ("off holds for running = 2", "FKG281"),
         ("off holds for grade = C", "FKG210"),
         ("low holds for low = 3 4", "FKG294"),
     ],

@@ -22,7 +22,7 @@ from fedkg.jobs.file.reading import job_of
 from fedkg.jobs.file.uncovered import taken_as_known
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import load_rules
+from fedkg.jobs.rules import load_rules, nothing
 from fedkg.jobs.sources import Tables
 from fedkg.jobs.sweep.grid import axis_of
 from fedkg.jobs.sweep.sweep import run_sweep
@@ -177,7 +177,7 @@ def test_no_two_protected_trainings_share_their_noise(fields):
     job = job_of({**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path())
     arms = arms_of(job)
     clients = Clients(names=("a",), x=(torch.zeros(3, 2),), y=(torch.zeros(3),))
-    seeds = {arm.id: settings_of(arm, clients).seed for arm in arms}
+    seeds = {arm.id: settings_of(arm, nothing(), clients).seed for arm in arms}
     private = [seeds[arm.id] for arm in arms if arm.algorithm != "local_only"]
     assert len(set(private)) == len(private) == 8
     assert all(0 <= seed < 2**63 for seed in private)
@@ -186,9 +186,9 @@ def test_no_two_protected_trainings_share_their_noise(fields):
     again = job_of(
         {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2, "training": computed, "title": "x"}, name="k", base=Path()
     )
-    assert {arm.id: settings_of(arm, clients).seed for arm in arms_of(again)} == seeds
+    assert {arm.id: settings_of(arm, nothing(), clients).seed for arm in arms_of(again)} == seeds
     plain = job_of({**fields, "compare": compare}, name="j", base=Path())
-    assert {settings_of(arm, clients).seed for arm in arms_of(plain)} == {0}
+    assert {settings_of(arm, nothing(), clients).seed for arm in arms_of(plain)} == {0}
 
 
 REFUSED = [

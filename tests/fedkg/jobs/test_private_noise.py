@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,17 @@ from typing import Any
 import pytest
 import torch
 
+from fedkg.errors import JobError
 from fedkg.federated import Clients
 from fedkg.jobs import run_job
 from fedkg.jobs.arms import arms_of
+from fedkg.jobs.begun import KEY
 from fedkg.jobs.file.reading import job_of
 from fedkg.jobs.ground import Course
 from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.guarded import digest
+from fedkg.jobs.learned import learned_of
+from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rules import load_rules
 
 EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
@@ -92,7 +97,26 @@ def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, colu
     assert len({first, *changed}) == 3
     assert of("\n".join(lines), None) == 0
     path.write_text("\n".join(lines))
+    rules = tmp_path / ("t.fkg" if columnar else "r.fkg")
+    text = rules.read_text()
+    rules.write_text(text.replace("never falls", "never rises"))
+    assert seed(EXAMPLE) not in (first, *changed)
+    rules.write_text(text)
+    assert seed(EXAMPLE) == first
+    path.write_text("\n".join(lines))
     run = run_job(job, out=tmp_path / "run")
     told = b"".join(file.read_bytes() for file in run.folder.rglob("*") if file.is_file())
     assert digest(course_of(job, tmp_path).problem.clients).encode() not in told
     assert str(first).encode() not in told
+    assert hashlib.sha256(path.read_bytes()).hexdigest().encode() not in told
+    assert (run.folder / KEY).stat().st_mode & 0o077 == 0
+    assert learned_of(run.folder).files == ()
+    assert not reproduce(run.folder).differences
+    assert (tmp_path / "run-again-001" / KEY).read_bytes() != (run.folder / KEY).read_bytes()
+    path.write_text("\n".join([*lines, "1,1,0,a"]))
+    with pytest.raises(JobError, match="is not the one the run was begun with"):
+        reproduce(run.folder)
+    path.write_text("\n".join(lines))
+    (run.folder / KEY).unlink()
+    with pytest.raises(JobError, match=f"{KEY} is missing"):
+        reproduce(run.folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import yaml
 
 from fedkg.errors import JobError, Stopped
 from fedkg.jobs import Event
+from fedkg.jobs.sweep import beside
 from fedkg.jobs.sweep.beside import shares
 from fedkg.jobs.sweep.grid import axis_of
 from fedkg.jobs.sweep.plan import read_plan
@@ -35,6 +37,25 @@ def test_processors_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shares(1) == [(1, 3, 5, 7, 9)]
     assert shares(2) == [(1, 3), (5, 7, 9)]
     assert shares(7) == [(1,), (3,), (5,), (7,), (9,), (1,), (3,)]
+
+
+@pytest.mark.parametrize(("cells", "most"), [([], 1), ([4, 2], 2)])
+def test_no_more_shares_are_made_than_there_are_runs(cells: list[int], most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is left of a sweep has the whole machine, however many runs at once were asked for."""
+    asked: list[int] = []
+
+    def one(jobs: int) -> list[tuple[int, ...]]:
+        asked.append(jobs)
+        return []
+
+    def stop(connections: object) -> list[object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(beside, "shares", one)
+    monkeypatch.setattr(beside, "wait", stop)
+    with pytest.raises(KeyboardInterrupt) if cells else nullcontext():
+        assert list(beside.side_by_side(tmp_path, cells, 10**12, lambda cell, event: None)) == []
+    assert asked == [most]
 
 
 @pytest.mark.slow
