@@ -152,8 +152,10 @@ def _with_zeros(parts: Sequence[Tensor]) -> Tensor:
 
 def _seen(parts: Sequence[Tensor], more: int) -> Tensor | None:
     """All parts and so many rows behind them as one view; None where they do not lie one behind the other."""
-    first, memory = parts[0], parts[0].untyped_storage()
-    row, rows = first[0].numel(), 0
+    first = parts[0]
+    if first.device.type != "cpu":  # each part was moved by itself, into memory of its own
+        return None
+    memory, row, rows = first.untyped_storage(), first[0].numel(), 0
     for part in parts:
         if not part.is_contiguous() or part.untyped_storage().data_ptr() != memory.data_ptr():
             return None

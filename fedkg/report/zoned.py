@@ -111,8 +111,8 @@ def _training(records: RunRecords) -> str:
 
 
 def is_taught(records: RunRecords) -> bool:
-    """Whether the rules are part of the loss of some training."""
-    return any(part.get("penalty") for part in _trainings(records.job))
+    """Whether the rules are part of some training: of its loss, or of its answers by projection."""
+    return any(part.get("penalty") or part.get("projection") for part in _trainings(records.job))
 
 
 def _trainings(job: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -189,6 +189,14 @@ def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: Run
     assert "No model was trained on the rules" not in " ".join(outcome(unmeasured))
 
 
+def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(run_folder: RunFolder) -> None:
+    records = read_run(run_folder())
+    training = dict(records.job.get("training") or {}, projection=True)
+    projected = replace(records, job=dict(records.job, training=training))
+    assert "No model was trained on the rules" in " ".join(outcome(records))
+    assert "No model was trained on the rules" not in " ".join(outcome(projected))
+
+
 def test_a_run_without_rules_has_no_columns_for_them(run_folder: RunFolder) -> None:
     records = read_run(run_folder())
     blank = [
