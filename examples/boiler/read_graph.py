@@ -165,7 +165,8 @@ def main() -> None:
         known = set(next(csv.reader(_text(options.table).splitlines()), []))
     plant = read_plant(options.graph, known)
     if len(plant.vessels) < 2:
-        raise SystemExit(f"{options.graph}: fewer than two vessels with columns")
+        where = "" if options.table is None else f" in {options.table}: its header must have the tags of the graph's sensors"
+        raise SystemExit(f"{options.graph}: fewer than two vessels with columns{where}")
     options.out.mkdir(parents=True, exist_ok=True)
     table = str(options.table.resolve()) if options.table is not None else "plant.csv"
     if options.table is None:

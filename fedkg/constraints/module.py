@@ -9,7 +9,7 @@ import copy
 import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import torch
 from torch import Tensor, nn
@@ -133,6 +133,7 @@ class ConstraintModule(nn.Module):
         temperature: float = 0.05,
         form: Kind = "hinge",
         sharpness: float = 5.0,
+        **unknown: Never,
     ) -> ConstraintReport:
         """What the rules say of a batch and the model's answers to it.
 
@@ -156,11 +157,14 @@ class ConstraintModule(nn.Module):
             form, sharpness: what the penalty makes of what is missing; see `PenaltyForm`.
 
         Raises:
-            LayoutError: tensors of the wrong shape, values that look standardised though the layout says source units (or the other way
-                round), answers outside of 0..1 announced as probabilities, answers for one view where rules compare several, windows
-                too short for a rule to be decided at any step.
+            LayoutError: an argument that there is not, tensors of the wrong shape, values that look standardised though the layout says
+                source units (or the other way round), answers outside of 0..1 announced as probabilities, answers for one view
+                where rules compare several, windows too short for a rule to be decided at any step.
             UsageError: semantics or a form that there is not, a temperature or sharpness that is not above 0.
         """
+        if unknown:
+            expected = f"x ({', '.join(self.plan.x.names)})" + (f" and y ({self.plan.y.told})" if len(self.plan.y) else "")
+            raise LayoutError(f"the rules take no `{next(iter(unknown))}`", expected=expected, help="rules(x=batch, y=model)")
         if torch.compiler.is_compiling() and isinstance(x, Tensor) and isinstance(y, Tensor) and keys is None and previous is None:
             from fedkg.constraints.traced import Told, TracedReport
 

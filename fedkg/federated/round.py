@@ -27,7 +27,8 @@ from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.rows import ClientRows, changed
 from fedkg.federated.server import guard
-from fedkg.federated.server.scoring import ProbeScores, alpha
+from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, kept
+from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params
 from fedkg.models.noise import root
@@ -211,7 +212,7 @@ def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | N
         return update, ()
     match algorithm.weighting.on_all_invalid:
         case "skip":
-            return None, ("no update has any weight under the rules: the model was kept as it was",)
+            return None, ("no update has any weight under the rules: the model was kept as it was", *_takers(work, received))
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
             received.weighty = received.peopled
@@ -228,6 +229,20 @@ def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | N
                 received=f"violated: {shown}",
                 help="loosen the rules or their tolerance, or set on_all_invalid to skip or fedavg",
             )
+
+
+def _takers(work: Work, received: _Received) -> tuple[str, ...]:
+    """A note that names the families of which an update keeps no rule, where these take its weight; and the ways out."""
+    weighting, scorer = work.algorithm.weighting, work.problem.scorer
+    if scorer is None or not received.violated or not isinstance(weighting, ByValidity):
+        return ()
+    rows = replace(scorer.rows, weight=scorer.rows.weight.cpu(), hard=scorer.rows.hard.cpu())
+    shares = by_family(kept(torch.cat(received.violated), rows.hard, weighting.options), rows)
+    named = [family for family, share in shares.items() if bool((share <= 0).any())]
+    if not named:
+        return ()
+    way_out = "put a penalty into the training, loosen the rules or their tolerance, or set on_all_invalid to fedavg"
+    return (f"an update without weight breaks every rule of a family: {', '.join(named)}; {way_out}",)
 
 
 def _next_state(work: Work, state: ServerState, received: _Received, update: Params | None) -> ServerState:

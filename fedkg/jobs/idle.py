@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.data import Data
 from fedkg.jobs.file.part import Part
-from fedkg.jobs.file.schema import Scoring, Training
+from fedkg.jobs.file.schema import Job, Scoring, Training
 
 FIELDS: Mapping[str, tuple[str, Callable[[Arm], bool]]] = {
     "data.rows": (
@@ -42,6 +42,17 @@ def idle(arms: Sequence[Arm]) -> tuple[str, ...]:
     if any(arm.job.privacy is not None and arm.job.privacy.mined is not None for arm in arms) and not any(_mines(arm) for arm in arms):
         found.append("`privacy.mined` is not looked at: it belongs to `grouping: fedstl` with a `weight`, or with several clusters")
     return tuple(found)
+
+
+def never_chosen(job: Job, arms: Sequence[Arm]) -> tuple[str, ...]:
+    """A sentence where a job names no algorithm to train, and has sections of some that no arm trains."""
+    trained = {arm.algorithm for arm in arms}
+    left = [name for name in job.algorithms if name not in trained]
+    if "algorithm" in job.model_fields_set or not left:
+        return ()
+    every = ", ".join([*(name for name in job.algorithms if name in trained), *left])
+    said = f"`algorithms` has sections that are not trained: {', '.join(left)}; the job trains {', '.join(sorted(trained))}"
+    return (f"{said} (for all of them: `compare: {{algorithm: [{every}]}}`)",)
 
 
 def _mines(arm: Arm) -> bool:

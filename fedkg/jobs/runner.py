@@ -26,7 +26,7 @@ from fedkg.jobs.folder import ARMS, CLOSING, NOTES, REPORT, RESULTS, THEORY, Run
 from fedkg.jobs.ground import Ground
 from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.guarded import privacy_rows
-from fedkg.jobs.idle import idle
+from fedkg.jobs.idle import idle, never_chosen
 from fedkg.jobs.kept import kept_properties
 from fedkg.jobs.observed import Observed
 from fedkg.jobs.rules import load_rules
@@ -102,7 +102,9 @@ def run_job(
         except KeyboardInterrupt as error:
             again = f"begin again: fedkg run JOB.yaml --out {folder.path}"
             raise Stopped(f"stopped while {folder.path} was being made: no training is in it", help=again) from error
-        return _Runner(folder, arms, ground, on_event, (*warned, *ground.notes, *idle(arms)), ranks).run(report)
+        return _Runner(folder, arms, ground, on_event, (*warned, *ground.notes, *idle(arms), *never_chosen(settled, arms)), ranks).run(
+            report
+        )
 
 
 def resume(folder: str | Path, *, on_event: Listener = ignore, report: bool = True, ranks: Ranks | None = None) -> Run:

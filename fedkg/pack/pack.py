@@ -15,7 +15,7 @@ from fedkg.pack.manifest import Manifest
 from fedkg.packed import Counts
 
 if TYPE_CHECKING:
-    from fedkg.constraints.binding.layout import InputLayout, OutputLayout
+    from fedkg.constraints.binding.layout import AnyLayout, InputLayout
     from fedkg.constraints.module import ConstraintModule
 
 
@@ -66,7 +66,7 @@ class Pack:
 
         return save(self, path)
 
-    def constraints(self, *, x: InputLayout, y: OutputLayout) -> ConstraintModule:
+    def constraints(self, *, x: InputLayout, y: AnyLayout = None) -> ConstraintModule:
         """The pack as a PyTorch module over tensors laid out as `x` and `y` say.
 
         Raises:

@@ -46,6 +46,13 @@ def test_columns_that_a_table_lacks_are_passed_through(tmp_path: Path, monkeypat
     assert _allowed(tmp_path, ["TANK", "DRUM"]).tolist() == [[True, False], [True, True]]
 
 
+def test_a_table_of_something_else_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.csv").write_text("time,colour\n")
+    with pytest.raises(SystemExit, match=r"fewer than two vessels with columns in .*other\.csv: its header must have"):
+        _run(monkeypatch, FOLDER / "plant.json", "--out", tmp_path / "out", "--table", tmp_path / "other.csv")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("text", ['{"nodes": [1]}', '{"nodes": [], "links": [{"source": "TANK", "target": "DRUM"}]}'])
 def test_another_file_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other.json").write_text(text)

@@ -30,7 +30,9 @@ def ask(plan: Plan, x: Tensor, shape: tuple[int, ...], y: Tensor | Model | None,
     runs = len(plan.runs)
     if y is None:
         if len(plan.y):
-            raise LayoutError("the rules read what the model says", help="rules(x=batch, y=model)")
+            raise LayoutError(
+                "the rules read what the model says, and there is no y", expected=f"y ({plan.y.told})", help="rules(x=batch, y=model)"
+            )
         return x.new_zeros((1, x.shape[0], 0))
     if isinstance(y, Tensor) or not callable(y):
         return shaped(plan, y, shape, runs)

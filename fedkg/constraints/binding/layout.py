@@ -69,6 +69,11 @@ class OutputLayout:
     def __len__(self) -> int:
         return len(self.entries)
 
+    @property
+    def told(self) -> str:
+        """The outputs' names, each once, as messages tell them."""
+        return ", ".join(dict.fromkeys(entry.name for entry in self.entries))
+
 
 AnyLayout = InputLayout | OutputLayout | Sequence[InputLayout | OutputLayout] | None
 """What is accepted for ``y=``: one layout, several in the order in which they stand in the output vector, or none."""

@@ -160,7 +160,12 @@ def _said(field: str, errors: Sequence[ErrorDetails], lines: Mapping[tuple[str, 
     if errors[0]["type"] == "extra_forbidden":
         known = list(_section(place[:-1]).model_fields)
         near = nearest(place[-1], known)
-        return f"`{field}`{line}: there is no such field; " + (f"did you mean `{near}`?" if near else f"known: {', '.join(known)}")
+        homes = [
+            name for name in CausesJob.model_fields if place[-1] in _section((name,)).model_fields and _section((name,)) is not CausesJob
+        ]
+        home = f"{homes[0]}.{place[-1]}" if len(homes) == 1 else ""
+        hint = f"it belongs to `{home}`" if home else f"did you mean `{near}`?" if near else f"known: {', '.join(known)}"
+        return f"`{field}`{line}: there is no such field; {hint}"
     return f"`{field}`{line}: {sentence_of(errors)}"
 
 

@@ -117,10 +117,19 @@ def _job(document: Mapping[str, Any], path: Path, setting: Sequence[tuple[str, s
         planned(job)
         return job
     except FedkgError as error:
-        if not setting:
+        if not setting or str(error) == _own_fault(document, path):
             raise
         where = ", ".join(f"{field}={value}" for field, value in setting)
         raise JobError(f"--grid {where}: {str(error).replace('--set ', '')}") from error
+
+
+def _own_fault(document: Mapping[str, Any], path: Path) -> str:
+    """What is wrong with the job without any grid; ``""`` where nothing is."""
+    try:
+        _job(document, path, (), None)
+    except FedkgError as error:
+        return str(error)
+    return ""
 
 
 def _compared_when_corrupt(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from fedkg.jobs.compared.summary import Result, sentences
 from fedkg.jobs.events import Event, Listener, ignore
 from fedkg.jobs.file.difference import differences
 from fedkg.jobs.folder import RESULTS, RunFolder, next_folder
+from fedkg.jobs.idle import never_chosen
 from fedkg.jobs.runner import RUNS, resume, run_job
 from fedkg.jobs.sweep.beside import Told, side_by_side
 from fedkg.jobs.sweep.gather import TABLE, gathered, table_text
@@ -79,6 +80,8 @@ def run_sweep(
     else:
         _make(folder.path)
         folder.write_json(PLAN, {"format": 1, "axes": _axes(axes), "cells": [_entry(cell) for cell in cells]})
+    for note in never_chosen(cells[0].job, planned(cells[0].job)):
+        on_event(Event(kind="note", message=note))
     return resume_sweep(folder.path, on_event=on_event, jobs=jobs)
 
 

@@ -397,3 +397,15 @@ def test_a_model_is_not_asked_for_more_of_what_is_unknown() -> None:
     assert probe.score(model(probe.inputs)[None]).violation.tolist() == [[0.0]]
     falling = torch.tensor([[1.0], [0.0]]).repeat_interleave(3, 0).expand(6, 5)[None]  # less on the raised rows
     assert probe.score(falling).violation.tolist() == [[pytest.approx(2 / 3)]]
+
+
+def test_an_argument_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+    pack = pack_of(list(guarded(45.0).banks), contract=one_output())
+    x = columns(["Torque [Nm]", "wear"], mean=[40.0, 110.0], std=[10.0, 60.0])
+    rules = pack.constraints(x=x, y=logit("failure"))
+    with pytest.raises(LayoutError, match=r"(?s)take no `z`.*x \(Torque \[Nm\], wear\) and y \(failure\)"):
+        rules(x=torch.zeros(4, 2), z=torch.zeros(4))  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match=r"(?s)there is no y.*y \(failure\)"):
+        rules(x=torch.zeros(4, 2))
+    with pytest.raises(LayoutError, match="failure"):
+        pack.constraints(x=x)

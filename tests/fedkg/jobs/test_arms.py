@@ -8,7 +8,7 @@ from fedkg.errors import JobError
 from fedkg.jobs import Job
 from fedkg.jobs.arms import arms_of
 from fedkg.jobs.file.reading import fields_at
-from fedkg.jobs.idle import FIELDS, idle
+from fedkg.jobs.idle import FIELDS, idle, never_chosen
 
 BASE = {"pack": "p", "sites": {"graz": {}, "linz": {}}}
 
@@ -119,3 +119,16 @@ def test_a_corrupted_site_must_be_named():
     fields = {"sites": {}, "data": {"set": "traffic", "window": {"history": 4, "horizon": 1}}, "algorithm": "fedavg"}
     with pytest.raises(JobError, match="to be named in the job"):
         arms(**fields, corrupt={"site": "north"})
+
+
+def test_algorithms_that_are_defined_and_not_trained_are_told():
+    given = {"pack": "p", "sites": ["graz", "linz"], "algorithms": {"fedavg": {"preset": "fedavg"}, "scfa": {"preset": "scfa"}}}
+
+    def told(**more: object) -> tuple[str, ...]:
+        job = Job.model_validate(given | more)
+        return never_chosen(job, arms_of(job))
+
+    [said] = told()
+    assert said.startswith("`algorithms` has sections that are not trained: fedavg; the job trains scfa")
+    assert "`compare: {algorithm: [scfa, fedavg]}`" in said
+    assert told(compare={"algorithm": ["scfa", "fedavg"]}) == told(algorithm="fedavg") == ()

@@ -92,6 +92,14 @@ def test_what_no_job_can_have_is_refused_before_anything_is_run(job: Path, axes:
     assert words in str(caught.value)
 
 
+def test_a_fault_of_the_job_itself_is_no_fault_of_the_grid(tmp_path: Path):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(yaml.safe_dump({**JOB, "privacy": {"unit": "row"}}))
+    with pytest.raises(JobError, match=r"wrong\.yaml: .*privacy\.unit") as caught:
+        cells_of(path, [], [axis_of("algorithm=fedavg")], None)
+    assert "--grid" not in str(caught.value)
+
+
 def test_values_that_only_differ_in_signs_have_folders_of_their_own(job: Path):
     cells = cells_of(job, ["corrupt=null"], [axis_of("title=a b,a_b")], None)
     assert [cell.id for cell in cells] == ["titlea_b", "titlea_b-2"]

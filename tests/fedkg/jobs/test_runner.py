@@ -41,6 +41,10 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     assert [e.message for e in events if e.kind == "note"] == [
         "the sites of a round are trained one after the other: as the job says",
         "no update has any weight under the rules: the model was kept as it was",
+        (
+            "an update without weight breaks every rule of a family: capacity, temporal; put a penalty into the training, "
+            "loosen the rules or their tolerance, or set on_all_invalid to fedavg"
+        ),
     ]
     assert len(run.results) == 4
     environment = json.loads((run.folder / "environment.json").read_text())

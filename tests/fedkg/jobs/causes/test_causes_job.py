@@ -114,6 +114,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         (("states: 1", "states: none"), JobError, "`states` (line 5)"),
         (("states: 1", "statse: 1"), JobError, "did you mean `states`"),
         (("lags: choose", "lag: 2"), JobError, "`learning.lag`"),
+        (("states: 1", "states: 1\nlags: 2"), JobError, "it belongs to `learning.lags`"),
         (("N2]", "N3]"), TableError, "no column `N3`, which client turbine measures"),
         ((", turbine: [P7, N2]", ""), JobError, "`clients` names boiler alone"),
         (("kind: causes", "kind: cause"), JobError, "there is no `kind` of job 'cause'"),
