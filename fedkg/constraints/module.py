@@ -260,6 +260,11 @@ class ConstraintModule(nn.Module):
             text = f"{count:,} of the model's {answers.numel():,} answers {NOT_FINITE}"
             warnings.warn(f"{text}: rules that read them are unknown there, at no penalty", ConstraintWarning, stacklevel=8)
 
+    @property
+    def answers_checked(self) -> bool:
+        """Whether `check_answers` has nothing left to look at."""
+        return self._answers_checked
+
     def check_answers(self, answers: Tensor) -> None:
         """Raise LayoutError when answers [V, B, H] announced as probabilities are none, as far as the first batches tell."""
         if not self._answers_checked and not being_traced():

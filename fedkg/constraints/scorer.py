@@ -16,7 +16,11 @@ from torch import Tensor
 
 from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
+from fedkg.constraints.specialised.specialised import Tally
 from fedkg.errors import LayoutError
+
+MOST = 16
+"""Shapes of answers of which a probe remembers how they are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,7 +55,7 @@ class Probe:
         self._rules = module.specialise(x, keys=keys, previous=previous)
         self.inputs = self._rules.inputs.flatten(0, 1)
         self.rows = int(x.shape[0])
-        self._same: dict[torch.dtype, tuple[Tensor, Tensor, Tensor]] = {}
+        self._tallies: dict[tuple[torch.Size, torch.dtype], Tally] = {}
         self.inactive = {**self._rules.inactive, **_over_time(module)}
         everything = torch.zeros(0, dtype=torch.int64, device=x.device)
         scored = [torch.full_like(bank.rule, bank.touches_output) for bank in banks]
@@ -80,23 +84,26 @@ class Probe:
         Args:
             y: [K, V * P, H], or [K, V * P] for one output.
         """
+        y = y.detach()
+        tally = self._tallies.get((y.shape, y.dtype))
+        violated = None if tally is None else tally.violated(y)
+        if tally is not None and violated is not None:
+            counts = tally.fired.expand(len(violated), -1)
+            return ProbeScores(violation=violated / tally.each, counts=counts, applies=tally.applies)
         runs, entries = len(self._module.plan.runs), len(self._module.plan.y)
-        y = y[..., None] if y.ndim == 2 and entries == 1 else y
+        given, y = y, y[..., None] if y.ndim == 2 and entries == 1 else y
         if y.ndim != 3 or y.shape[1:] != (self.inputs.shape[0], entries):
             raise LayoutError(
                 "answers do not fit the probe set", expected=f"[K, {self.inputs.shape[0]}, {entries}]", received=f"{list(y.shape)}"
             )
         answers = y.reshape(y.shape[0], runs, self.rows, entries)
-        counts = self._rules.counts(answers, unanswered="violated")
-        violated, fired = self._chosen(counts.violated), counts.fired
-        if fired.stride(0) or not len(fired):
-            fired = self._chosen(fired)
-            return ProbeScores(violation=violated.double().div_(fired.clamp(min=1)), counts=fired, applies=fired.any(dim=0))
-        if y.dtype not in self._same:  # answers do not decide it: it is the same for all clients, and always
-            once = self._chosen(fired[:1])[0].clone()
-            self._same[y.dtype] = once, once.clamp(min=1).double(), once > 0
-        once, each, applies = self._same[y.dtype]
-        return ProbeScores(violation=violated.double().div_(each), counts=once.expand(len(violated), -1), applies=applies)
+        found = self._rules.counts(answers, unanswered="violated")
+        if tally is None and self._whole and len(self._tallies) < MOST:
+            short = self._rules.tally(answers)
+            if short is not None:
+                self._tallies[given.shape, given.dtype] = short
+        violated, fired = self._chosen(found.violated), self._chosen(found.fired)
+        return ProbeScores(violation=violated.double().div_(fired.clamp(min=1)), counts=fired, applies=fired.any(dim=0))
 
     def _chosen(self, counts: Tensor) -> Tensor:
         """Of counts [K, R] of all rules those of the constraints that are scored, [K, M]; those over time apply nowhere."""

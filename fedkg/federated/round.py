@@ -293,7 +293,7 @@ def _record(work: Work, state: ServerState, received: _Received, positions: list
         validity = tuple(received.validity.get(client, 0.0) for client in positions)
         rho_worst, rho_mean = 1.0 - min(validity), 1.0 - sum(validity) / len(validity)
         violated = _in_order(received, positions)
-        if received.applies is not None and work.problem.scorer is not None:
+        if received.applies is not None and work.problem.scorer is not None and not bool(received.applies.all()):
             rules = work.problem.scorer.rows.names
             vacuous = tuple(rules[row] for row in torch.nonzero(~received.applies)[:, 0].tolist())
     weighted = sum(sizes[client] * loss for client, loss in received.loss.items())

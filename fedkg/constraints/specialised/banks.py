@@ -19,6 +19,7 @@ from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.specialised.clients import Clients, Fixed, Join, joined
 from fedkg.constraints.specialised.counting import Counter, Target
 from fedkg.constraints.specialised.folding import Folded, fold
+from fedkg.constraints.specialised.programs import WORD
 from fedkg.constraints.specialised.sets import Derived, Sets
 from fedkg.pack.formulas import Implies
 from fedkg.parts import library_threads
@@ -55,6 +56,7 @@ class SpecialBanks:
         results = self._constant[: self.rows if all(int(target.place[0]) < self.rows for target in targets) else None]
         self._counter = Counter(targets, shape, of.inputs.dtype, results) if targets and of.batch else None
         self._cores = [] if self._counter is None else [(one, self._counter.laid(one.folded.numbers)) for one in self._derived]
+        self._laid = bool(self._known.all()) and outputs.tolist() == [0] and self._steps == 1 and of.batch % WORD == 0 and not self._cores
 
     @property
     def expressed(self) -> Tensor:
@@ -77,6 +79,22 @@ class SpecialBanks:
             offset += folded.numbers.shape[0]
         return tuple(banks), torch.cat(numbers)
 
+    def told(self, entries: int) -> bool:
+        """Whether `violated` says all, where a model's answers to a sample are so many: what fires hangs on none of them, all are read."""
+        if self._counter is None or self._counter.programs is None or self._counter.results != self.rows:
+            return False
+        return self._whole and bool(self._known.all()) and len(set(self._outputs.tolist())) == entries
+
+    @property
+    def fired(self) -> Tensor:
+        """Samples (or windows) on which each constraint fires where that hangs on no answer, int64 [R]."""
+        return self._constant[self.rows :]
+
+    def violated(self, answers: Tensor) -> Tensor | None:
+        """Violated samples of each constraint, int64 [K, R], where `told`; None where an answer is beyond what thresholds are for."""
+        counts, covered = self._counted(answers)
+        return counts if covered is None else None
+
     def counts(self, answers: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
         """Violated and fired samples (or windows) of each constraint, int64 [K, R] each, for answers [K, V, P, H] in the rules' units.
 
@@ -86,7 +104,7 @@ class SpecialBanks:
         clients = answers.shape[0]
         counts, covered = self._counted(answers)
         if counts.shape[1] == self.rows:
-            violated, fired = counts, self._constant[self.rows :].clone().expand(clients, -1)
+            violated, fired = counts, self.fired.clone().expand(clients, -1)
         else:
             violated, fired = counts[:, : self.rows], counts[:, self.rows :]
         if broken is None and self._whole and covered is None:
@@ -160,6 +178,13 @@ class SpecialBanks:
             values = torch.nan_to_num(numbers)
             values = torch.cat([values, *(torch.nan_to_num(one.values(values, own)) for one, own in self._cores)])
             return self._counter.count(values), covered
+        if (
+            self._laid
+            and answers.shape[1:] == (1, self.of.batch, 1)
+            and answers.numel()
+            and float(torch.linalg.vector_norm(answers, math.inf)) <= limit
+        ):
+            return self._counter.count(answers.reshape(1, clients, -1)), None  # they lie as they are to lie
         from fedkg.constraints.specialised import words
 
         values = answers.new_empty((count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places))

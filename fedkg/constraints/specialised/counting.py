@@ -52,6 +52,11 @@ class Counter:
         windows, steps = self._shape
         return windows * steps if self.programs is None else -(-windows // WORD) * WORD * steps
 
+    @property
+    def results(self) -> int:
+        """G."""
+        return int(self._constant.shape[0])
+
     def laid(self, values: Tensor) -> Tensor:
         """Values [..., P] in the order of the samples that `count` asks for."""
         return values if self.programs is None else laid(values, self._shape)

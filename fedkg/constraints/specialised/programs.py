@@ -10,7 +10,7 @@ Letters: R rows, P samples: B windows (or rows) of T steps each; L words: T time
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -107,25 +107,27 @@ class Writer:
         def numbers(several: Sequence[Sequence[int]]) -> NDArray[Any]:
             return levels[[reaches[reach][1] for own in several for reach in own]]
 
-        return Programs(
-            reaches=_table([reaches[reach] for reach in order], 4),
-            ladders=_table([(reaches[own[0]][0], end, len(own)) for own, end in zip(ladders, _ends(ladders), strict=False)], 3),
-            rungs=numbers(ladders),
-            flips=-below[order[:in_ladders]],
-            scales=_table(
-                [
-                    (reaches[own[0]][0], at, len(own), first, first + len(rows))
-                    for own, at, rows, first in zip(scales, _ends(scales), notched, _ends(notched), strict=False)
-                ],
-                5,
-            ),
-            notches=numbers(scales),
-            notched=_table([row for rows in notched for row in rows], 4),
-            joins=_table(joins, 3),
-            rows=_table([(places[name], mask, place) for name, mask, place in self._rows if name in places], 3),
-            levels=levels,
-            masks=masks,
-            steps=self._shape[1],
+        return _in_reading_order(
+            Programs(
+                reaches=_table([reaches[reach] for reach in order], 4),
+                ladders=_table([(reaches[own[0]][0], end, len(own)) for own, end in zip(ladders, _ends(ladders), strict=False)], 3),
+                rungs=numbers(ladders),
+                flips=-below[order[:in_ladders]],
+                scales=_table(
+                    [
+                        (reaches[own[0]][0], at, len(own), first, first + len(rows))
+                        for own, at, rows, first in zip(scales, _ends(scales), notched, _ends(notched), strict=False)
+                    ],
+                    5,
+                ),
+                notches=numbers(scales),
+                notched=_table([row for rows in notched for row in rows], 4),
+                joins=_table(joins, 3),
+                rows=_table([(places[name], mask, place) for name, mask, place in self._rows if name in places], 3),
+                levels=levels,
+                masks=masks,
+                steps=self._shape[1],
+            )
         )
 
     def _alone(self, ladders: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
@@ -176,6 +178,18 @@ def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
     windows, steps = shape
     padded = torch.nn.functional.pad(values.reshape(*values.shape[:-1], windows, steps), (0, 0, 0, -windows % WORD))
     return padded.reshape(*values.shape[:-1], padded.shape[-2] // WORD, WORD, steps).transpose(-1, -2).flatten(-3).contiguous()
+
+
+def _in_reading_order(programs: Programs) -> Programs:
+    """The same with the masks of rows on scales one behind the other, as these rows are read: caches are filled in the order of places."""
+    first = dict.fromkeys(programs.notched[:, 2].tolist())
+    order = np.array([*first, *(mask for mask in range(len(programs.masks)) if mask not in first)], dtype=np.int64)
+    place = np.argsort(order)
+    reaches, notched, joins, rows = (table.copy() for table in (programs.reaches, programs.notched, programs.joins, programs.rows))
+    masked = joins[:, 0] > ANY
+    reaches[:, 3], notched[:, 2], rows[:, 1] = place[reaches[:, 3]], place[notched[:, 2]], place[rows[:, 1]]
+    joins[masked, 2] = place[joins[masked, 2]]
+    return replace(programs, reaches=reaches, notched=notched, joins=joins, rows=rows, masks=programs.masks[order])
 
 
 def _ladders(reaches: Sequence[tuple[int, int, int, int]], levels: NDArray[Any]) -> list[list[int]]:

@@ -72,8 +72,9 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
     block = max(1, min(MOST, clients, most // length))
 
     def of_some(into: Ints, clients: tuple[int, int], words: tuple[int, int]) -> None:
-        own = room(8 * programs.places * block * length)
-        store, start = own.words(programs.places, block * length), constant if words[0] == 0 else np.zeros_like(constant)
+        own = room(8 * programs.places * block * length) if programs.places else None
+        store = np.empty((0, 0), np.int64) if own is None else own.words(programs.places, block * length)
+        start = constant if words[0] == 0 else np.zeros_like(constant)
         spare = np.empty(WORD * length, np.int64), np.empty(block * length, np.int64)
         hung = np.empty(programs.notches.shape[0], np.int32), np.empty(WORD * length, np.int32)
         _count(values.reshape(-1), *tables, steps, block, length, store, *spare, *hung, start, into, *clients, *words)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import X, Y, guarded, packs, tables
 from tries import tries
 
-from fedkg.constraints import ConstraintModule, Probe
+from fedkg.constraints import ConstraintModule, Probe, columns
 from fedkg.constraints.engine.structure import reads_output
 from fedkg.pack import Pack
 
@@ -52,3 +52,34 @@ def test_an_answer_that_is_no_number_satisfies_nothing() -> None:
     module = ConstraintModule(guarded(limit=-1.0), x=X, y=Y)
     scores = Probe(module, torch.zeros(4, 4)).score(torch.full((2, 4, 5), torch.nan))
     assert scores.violation.tolist() == [[1.0], [1.0]]
+
+
+@given(st.sampled_from([63, 64, 65, 128]), st.sampled_from([torch.float32, torch.float64]), st.booleans(), st.integers(0, 99))
+@tries(20)
+def test_answers_like_earlier_ones_are_counted_the_short_way(rows: int, dtype: torch.dtype, flat: bool, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 4, generator=generator, dtype=dtype)
+    module = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"]))
+    probe, y = Probe(module, x), torch.randn(3, rows, generator=generator, dtype=dtype)
+    odd = y.clone()
+    odd[1, : rows // 2] = torch.nan
+    odd[2, 0] = torch.inf
+    for answers in (y, y.clone().requires_grad_(), odd, y):
+        given_as = answers if flat else answers[..., None]
+        again, afresh = probe.score(given_as), Probe(module, x).score(given_as)
+        assert torch.equal(again.violation, afresh.violation)
+        assert torch.equal(again.counts, afresh.counts)
+        assert torch.equal(again.applies, afresh.applies)
+        assert not again.violation.requires_grad
+
+
+def test_an_answer_that_no_rule_reads_is_looked_at_too() -> None:
+    module = ConstraintModule(guarded(limit=0.0), x=X, y=Y)
+    x = torch.ones(64, 4)
+    x[0] = torch.nan
+    y = torch.ones(2, 64, 5)
+    probe = Probe(module, x)
+    before = probe.score(y).violation
+    y[1, 0, 0] = torch.nan  # what the row says is open, for a cause of its own, and its answer is no number: violated
+    assert torch.equal(probe.score(y).violation, Probe(module, x).score(y).violation)
+    assert probe.score(y).violation[0].equal(before[0])
