@@ -44,6 +44,10 @@ class Rates:
     def __post_init__(self) -> None:
         if min(self.client, self.server, self.causes, self.ridge) < 0 or self.client == 0:
             raise UsageError("rates are at least 0, that of the clients more", received=str(self))
+        if self.normalised is not None and not self.normalised > 0:
+            raise UsageError(
+                "what steps are divided by is above 0 also where drivers stand still", received=f"normalised={self.normalised}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

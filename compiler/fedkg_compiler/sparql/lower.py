@@ -19,7 +19,7 @@ from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_stat
 from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, opposite
 from fedkg_compiler.sparql.numbers import Number, arithmetic, in_one_unit, unknown_term
 from fedkg_compiler.sparql.parts import Part
-from fedkg_compiler.sparql.reading import Lowering, category, fixed_number, note_bare, seen_number, slot_of, text_of, texts_of
+from fedkg_compiler.sparql.reading import Lowering, category, fixed_number, note_bare, seen_number, slot_of, text_of, texts_of, truth_value
 from fedkg_compiler.sparql.shape import SparqlProblem
 from fedkg_compiler.sparql.tree import Aggregate, Const, Exists, Expr, Op, Var
 
@@ -119,15 +119,16 @@ def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
     op = "=" if op == "sameterm" else op
     left, right = expr.args
     for seen, other in ((left, right), (right, left)):
+        truth = truth_value(seen, part)
+        if truth is not None:
+            if op not in ("=", "!="):
+                raise SparqlProblem("FKG343", expr.at, "true and false have no order here", "compare them with = or !=")
+            return _truth(other, part, state, wanted=truth == (op == "="))
         target = text_of(seen)
         if target is not None and (texts := texts_of(other, part)) is not None:
             if op not in ("=", "!="):
                 raise SparqlProblem("FKG343", expr.at, "texts of a column have no order here", "compare them with = or !=")
             return category(target, texts, part, state, negated=op == "!=")
-        if isinstance(seen, Const) and seen.kind == "boolean":
-            if op not in ("=", "!="):
-                raise SparqlProblem("FKG343", expr.at, "true and false have no order here", "compare them with = or !=")
-            return _truth(other, part, state, wanted=(seen.text == "true") == (op == "="))
     a, b = number_term(left, part, state), number_term(right, part, state)
     if a is None or b is None:
         return False

@@ -15,6 +15,7 @@ from fedkg.pack.walk import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.book import BookColumn
+from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.sparql.branches import Seen
 from fedkg_compiler.sparql.formulas import Truth
@@ -24,6 +25,8 @@ from fedkg_compiler.sparql.parts import Part
 from fedkg_compiler.sparql.scope import variables
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
 from fedkg_compiler.sparql.tree import Const, Expr, Op, Place, Var
+
+_TRUTHS = {f'"{text}"^^<{XSD}boolean>': text in ("true", "1") for text in ("true", "1", "false", "0")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +260,23 @@ def _of_column(column: Sequence[Answer], expr: Expr, part: Part, state: Lowering
             raise SparqlProblem("FKG347", expr.at, f"the graph gives a value in `{first.unit}`, which is no known unit")
         unit = found
     return Number(at=expr.at, values=values, unit=unit)
+
+
+def truth_value(expr: Expr, part: Part) -> bool | None:
+    """What a truth value is that a query writes, as ``true`` or with its datatype; None where it writes something else."""
+    if not isinstance(expr, Const) or expr.kind not in ("boolean", "string"):
+        return None
+    if expr.kind == "boolean":
+        return expr.text == "true"
+    queries = part.frame.batch.queries
+    found = {_TRUTHS.get(queries[at].value(expr).replace("'", '"')) for at in np.unique(part.frame.query[part.at]).tolist()}
+    if len(found) == 1:
+        return found.pop()
+    if None in found:
+        return None
+    raise SparqlProblem(
+        "FKG343", expr.at, "queries of one form write different truth values here", "write true and false, without a datatype"
+    )
 
 
 def _written(text: str, expr: Const) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -19,6 +21,36 @@ Value = str | int | float | bool | None
 
 
 class Part(BaseModel):
-    """A section of the job file: closed, frozen."""
+    """A section of the job file: closed, frozen. Where numbers are wanted `true` and `yes` are none; Python would count them as 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation: Any = cls.model_fields[info.field_name].annotation if info.field_name else None
+        wanted = _leaves(annotation)
+        if wanted & {int, float} and not any(one in (bool, Any) or issubclass(one, BaseModel) for one in wanted if isinstance(one, type)):
+            wrong = next((one for one in _values(value) if isinstance(one, bool)), None)
+            if wrong is not None:
+                text = "a number" if float in wanted else "a whole number"
+                raise ValueError(f"must be {text}, not {str(wrong).lower()}")
+        return value
+
+
+def _values(value: object) -> Iterator[object]:
+    """A value, or those in a list or a section of such."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _values(one)
+    else:
+        yield value
+
+
+@cache
+def _leaves(annotation: Any) -> frozenset[Any]:
+    """What an annotation is made of, without lists, sections by name and unions."""
+    parts = get_args(annotation)
+    return frozenset([annotation]) if not parts else frozenset().union(*(_leaves(part) for part in parts))

@@ -55,6 +55,16 @@ def test_a_missing_value_is_unknown_and_no_violation(tmp_path: Path) -> None:
     assert values.unknown.tolist() == [[False, False], [True, True], [False, True]]
 
 
+@pytest.mark.parametrize("op", ["=", "!="])
+@pytest.mark.parametrize(("typed", "plain"), [('"true"', "true"), ("'1'", "true"), ('"false"', "false"), ('"0"', "false")])
+def test_a_truth_value_with_its_datatype_is_one(tmp_path: Path, typed: str, plain: str, op: str) -> None:
+    ask = PREFIX + "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?m WHERE {{ ?m p:t ?v . FILTER(?v {} {}) }}"
+    packs = [said(tmp_path, ask.format(op, constant))[0] for constant in (f"{typed}^^xsd:boolean", plain)]
+    (one,), (other,) = (pack.banks for pack in packs if pack is not None)
+    assert one.skeleton == other.skeleton
+    assert np.array_equal(one.params, other.params)
+
+
 def test_queries_of_one_shape_are_one_bank(tmp_path: Path) -> None:
     (tmp_path / "legacy").mkdir()
     for i in range(30):

@@ -274,3 +274,9 @@ def test_clients_that_do_not_fit_are_refused(change: dict[str, np.ndarray], said
     }
     with pytest.raises(UsageError, match=said):
         Client(name="a", **(good | change))
+
+
+@pytest.mark.parametrize("divisor", [0.0, -1.0, float("nan")])
+def test_what_normalised_steps_are_divided_by_is_above_zero(divisor: float) -> None:
+    with pytest.raises(UsageError, match=r"above 0.*\n.*normalised="):
+        Rates(normalised=divisor)
