@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,16 @@ def test_a_wrong_field_is_named(fedkg: Command, job: Path) -> None:
     assert "rounds" in done.err
 
 
+@pytest.fixture
+def stopped_by_ctrl_c() -> Iterator[None]:
+    """Processes begun inside are: in the background of a shell this one may ignore it, and so would they."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("stopped_by_ctrl_c")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_so_and_goes_on(how: signal.Signals, fedkg: Command, job: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedkg", "run", "job.yaml", "--out", "here", "--set", "training.rounds=400"]
@@ -77,6 +86,7 @@ def test_a_stopped_run_says_so_and_goes_on(how: signal.Signals, fedkg: Command, 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("stopped_by_ctrl_c")
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX")
 def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(fedkg: Command, job: Path, tmp_path: Path) -> None:
     """A terminal sends it to the whole group: the parent says what to do, the workers nothing."""
