@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -72,7 +73,10 @@ def run(
         raise UsageError(f"there is no job file {path}", help="a path is looked for in the folder you stand in")
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
-    with _told_where(path, folder, resume), stoppable():
+    options = (("--resume", resume), ("--out", folder), *(("--set", change) for change in changes or []), ("--seeds", seeds))
+    given = [str(word) for name, value in (*options, ("--jobs", jobs if jobs > 1 else None)) if value is not None for word in (name, value)]
+    again = ["fedkg", "run", *([] if path is None else [str(path)]), *given, *(["--grid", *axes] if axes else [])]
+    with _told_where(shlex.join(again), resume or folder), stoppable():
         from fedkg.jobs.causes.file import is_causes
 
         if path is not None and is_causes(path):
@@ -163,7 +167,7 @@ def _sweep(
 
 
 @contextmanager
-def _told_where(job: Path | None, folder: Path | None, resume: Path | None) -> Iterator[None]:
+def _told_where(again: str, place: Path | None) -> Iterator[None]:
     """Of a run that is stopped before its first training or after its last: what is written, and how to begin again or go on.
 
     Raises:
@@ -175,10 +179,8 @@ def _told_where(job: Path | None, folder: Path | None, resume: Path | None) -> I
         from fedkg.jobs.folder import ENVIRONMENT
         from fedkg.jobs.sweep.plan import is_sweep
 
-        place = resume or folder
         if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
             raise Stopped(f"stopped; what is done is in {place}", help=f"fedkg run --resume {place}") from None
-        again = " ".join(["fedkg run", str(job), *(["--out", str(folder)] if folder else [])])
         raise Stopped("stopped before the run folder was made: nothing is written", help=f"to begin again: {again}") from None
 
 

@@ -114,9 +114,20 @@ def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(fedk
     assert figures("here") == figures("whole")
 
 
-@pytest.mark.parametrize("more", [(), ("-o", "here"), ("--seeds", "2", "-o", "here")])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((), ""),
+        (("-o", "here"), " --out here"),
+        (("--seeds", "2", "-o", "here"), " --out here --seeds 2"),
+        (
+            ("--set", "name=a b", "--grid", "data.alpha=1,2", "training.rounds=1,2"),
+            " --set 'name=a b' --grid data.alpha=1,2 training.rounds=1,2",
+        ),
+    ],
+)
 def test_ctrl_c_before_the_folder_is_made_says_that_nothing_is_written(
-    more: tuple[str, ...], fedkg: Command, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    more: tuple[str, ...], said: str, fedkg: Command, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -126,7 +137,7 @@ def test_ctrl_c_before_the_folder_is_made_says_that_nothing_is_written(
     done = fedkg("run", "job.yaml", *more)
     assert done.code == 130
     assert "stopped before the run folder was made: nothing is written" in done.err
-    assert "to begin again: fedkg run job.yaml" + (" --out here" if more else "") in done.err
+    assert f"to begin again: fedkg run job.yaml{said}\n" in done.err
     assert not (tmp_path / "here").exists()
     assert not (tmp_path / "runs").exists()
 
