@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import codecs
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -370,4 +371,5 @@ def _source_text(path: Path) -> str | None:
         body = (library_path(path) or path).read_bytes()
     except OSError:
         return None
-    return None if body.startswith(BINARY) else body.decode("utf-8-sig", errors="replace")
+    wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return None if body.startswith(BINARY) else body.decode("utf-16" if wide else "utf-8-sig", errors="replace")

@@ -78,6 +78,8 @@ def evaluate(
             help=f"fedkg eval {' '.join(map(str, right))}" + ("" if tables else " table.csv"),
         )
     allowance = parse_allowance(allow)
+    if allowance and baseline is None:
+        raise UsageError("--allow: there is no earlier result to compare with", help="name it: --baseline monday.json")
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
     _tell(diagnostics)

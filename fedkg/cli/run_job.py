@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import signal
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedkg.cli.screen import AsJson, print_json
-from fedkg.errors import MissingExtra, Stopped, UsageError
+from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 
 if TYPE_CHECKING:
     from fedkg.jobs import Run
     from fedkg.jobs.sweep.sweep import Sweep
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a system says where nothing more can be written: no space, no quota, a file at its largest."""
 
 
 def run(
@@ -69,8 +73,7 @@ def run(
         raise UsageError(
             "--resume takes the job as it is in the folder", help="leave out --out, --set, --seeds and --grid, or start a new run"
         )
-    if path is not None and not path.is_file():
-        raise UsageError(f"there is no job file {path}", help="a path is looked for in the folder you stand in")
+    _there(path)
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
     options = (("--resume", resume), ("--out", folder), *(("--set", change) for change in changes or []), ("--seeds", seeds))
@@ -103,6 +106,14 @@ def run(
         show(done.results, (*done.sentences, *notes), f"report: {done.report}" if done.report else f"run folder: {done.folder}")
     if getattr(done, "failed", {}):
         raise typer.Exit(1)
+
+
+def _there(path: Path | None) -> None:
+    """Raises UsageError where no file stands in the job file's place."""
+    if path is not None and path.is_dir():
+        raise UsageError(f"{path} is a folder, not a job file", help=f"to go on with the run in it: fedkg run --resume {path}")
+    if path is not None and not path.is_file():
+        raise UsageError(f"there is no job file {path}", help="a path is looked for in the folder you stand in")
 
 
 def _causes(path: Path, folder: Path | None, changes: list[str], many: object, as_json: bool) -> None:
@@ -172,6 +183,7 @@ def _told_where(again: str, place: Path | None) -> Iterator[None]:
 
     Raises:
         Stopped: on Ctrl-C. While it trains the run says so itself.
+        JobError: where the disk is full, or a file may not grow any more.
     """
     try:
         yield
@@ -182,6 +194,12 @@ def _told_where(again: str, place: Path | None) -> Iterator[None]:
         if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
             raise Stopped(f"stopped; what is done is in {place}", help=f"fedkg run --resume {place}") from None
         raise Stopped("stopped before the run folder was made: nothing is written", help=f"to begin again: {again}") from None
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        where = error.filename or place or "the run folder"
+        go_on = f"fedkg run --resume {place}" if place is not None else "fedkg run --resume with its folder"
+        raise JobError(f"cannot write in {where}: {error.strerror}", help=f"make room, then go on: {go_on}") from error
 
 
 @contextmanager

@@ -153,8 +153,13 @@ class RunFolder:
             ) from error
 
     def environment(self) -> dict[str, Any]:
-        """What the run was begun with. Raises JobError when it is missing or damaged. `Any`: JSON."""
+        """What the run was begun with. Raises JobError when it is missing or damaged, UsageError of a learning of causes. `Any`: JSON."""
         found = self.read_json(ENVIRONMENT)
+        if isinstance(found, dict) and found.get("kind") == "causes":
+            raise UsageError(
+                f"{self.path} holds a learning of causes, which is done in one go: it has no rounds to count, to go on with or to repeat",
+                help=f"what it found is in {self.path / 'report.html'}; for another run choose another --out",
+            )
         sources = found.get("sources") if isinstance(found, dict) else None
         whole = isinstance(sources, list) and all(isinstance(source, dict) and {"path", "sha256"} <= source.keys() for source in sources)
         if not whole or not isinstance(found.get("job"), dict) or "pack_sha256" not in found:

@@ -56,9 +56,9 @@ def reproduce(folder: str | Path, *, out: str | Path | None = None, on_event: Li
     first = RunFolder(Path(folder))
     if is_sweep(first.path):
         raise UsageError(f"{folder} holds a sweep", help=f"name one of its runs: {first.path}/cells/...")
+    elsewhere = tuple(_elsewhere(first.environment())) if first.exists() else ()
     if first.exists() and not all(entry.get("done") for entry in first.read_json(ARMS)):
         raise JobError(f"the run in {folder} is not finished: there is nothing whole to compare with", help=f"fedkg run --resume {folder}")
-    elsewhere = tuple(_elsewhere(first.environment())) if first.exists() else ()
     place = Path(out) if out is not None else next_folder(f"{first.path.name}-again", first.path.parent)
     second = RunFolder(again(first.path, place, on_event=on_event).folder)
     found, compared = [], 0

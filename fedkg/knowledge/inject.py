@@ -101,6 +101,13 @@ class Injected(nn.Module):
         return self(x, known=known) @ middle if mean else middle[self.decide(x, known=known)]
 
     def _logits(self, x: Tensor, known: Known) -> Tensor:
+        if len(known.allowed) != len(x):
+            raise LayoutError(
+                "what is known is that of another batch",
+                expected=f"{len(x)} rows",
+                received=f"{len(known.allowed)}",
+                help="known=model.known(x)",
+            )
         logits: Tensor = self.model(x)
         if logits.shape != known.allowed.shape:
             raise LayoutError(
@@ -121,6 +128,8 @@ def inject(model: nn.Module, prediction: Prediction | None = None, range: Range 
     Raises:
         KnowledgeError: a trust outside of 0 .. 1, neither kind of knowledge, or the two about different classes.
     """
+    if not callable(model):
+        raise KnowledgeError("knowledge is built into a model", expected="a torch.nn.Module", received=type(model).__name__)
     if not 0 <= trust <= 1:
         raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(trust))
     if prediction is None and range is None:

@@ -124,6 +124,8 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
         raise KnowledgeError(
             f"`{model.output}` has no span to cut into bins", help=f"write `output {model.output} in ... span LOW .. HIGH`"
         )
+    if bins < 1:
+        raise KnowledgeError(f"`{model.output}` is cut into one bin or more", received=f"bins={bins}", help="bins=20")
     return edges(model.span, bins)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
 from fedkg.nearest import Suggestion, distance, plain
+from fedkg.units.header import header_unit
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
 from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, FileRule, Names, Timing
@@ -117,6 +118,7 @@ def gather(files: Sequence[RuleFile], properties: Properties, names: Names, prob
                 case _:
                     assert_never(statement)
     _one_unit_each(names, problems)
+    _unlike_their_headers(names, problems)
     check_templates(names, problems)
 
 
@@ -136,6 +138,30 @@ def _one_unit_each(names: Names, problems: Problems) -> None:
             f"`{signal.name}` has the column `{header}` in {signal.unit.text}, `{other.name}` in {unit.text}",
             "the cells of a column are in one unit: declare it once, and convert in the rules, which know units",
             (Related(span=other.place, message="declared here"),),
+        )
+
+
+def _unlike_their_headers(names: Names, problems: Problems) -> None:
+    """Note each signal whose declared unit is another than the one in brackets behind its column's header; the declaration holds.
+
+    A rate in 1/min that is declared in rpm, and a gauge pressure whose header says bar, are what plants write, and are not noted.
+    """
+    for signal in names.signals.values():
+        told = None if signal.column is None or signal.unit is None else header_unit(signal.column)
+        if told is None or signal.unit is None or not same_dimension(told, signal.unit):
+            continue
+        factor = conversion(told, signal.unit).one(2.0) - conversion(told, signal.unit).one(1.0)
+        scale = {told.text, signal.unit.text} & {"K", "degC", "°C", "degF", "°F"}  # whose zero differs as well
+        if math.isclose(factor, 1.0) and (not scale or conversion(told, signal.unit).one(0.0) == 0.0):
+            continue
+        if math.isclose(factor, math.tau) or math.isclose(factor, 1 / math.tau):
+            continue
+        problems.info(
+            "FKG242",
+            signal.place,
+            f"`{signal.name}` is declared in {signal.unit.text}, and the header of its column says {told.text}: "
+            f"its cells are taken to be in {signal.unit.text}",
+            f"if the header is right: in {told.text}",
         )
 
 

@@ -164,7 +164,7 @@ def parse_yaml(text: str, name: str) -> Document:
             f"{name} is nested too deeply to be a job", help="a job has three or four levels of fields; are brackets left open?"
         ) from error
     if not isinstance(document, dict):
-        received = "an empty file" if document is None else f"a {type(document).__name__}"
+        received = "an empty file" if document is None else "a list" if isinstance(document, list) else "text without fields"
         raise JobError(
             f"{name} is not a job file",
             expected="fields such as `rules:`, `sites:`, `training:`",

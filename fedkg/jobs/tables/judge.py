@@ -23,7 +23,7 @@ from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.tally import least_margin
 from fedkg.evaluation.words import example
 from fedkg.federated.server.pack_scorer import PackScorer
-from fedkg.jobs.tables.prepare import ROW, Prepared
+from fedkg.jobs.tables.prepare import ROW, SITE, Prepared
 from fedkg.models import Model, Params
 from fedkg.pack import Bank, Implies
 
@@ -161,7 +161,13 @@ def _example(prepared: Prepared, answers: Sequence[NDArray[np.float64]], count: 
     if count.worst is None:
         return ""
     *_, which, at, b, row = count.worst
-    return example(prepared.pack, prepared.pack.banks[b], row, answers[which][:, at], place=f"row {int(prepared.test.numbers(ROW)[at])}")
+    return example(prepared.pack, prepared.pack.banks[b], row, answers[which][:, at], place=_place(prepared.test, at))
+
+
+def _place(frame: Frame, at: int) -> str:
+    """Where a row stands in the table that it comes from, which is named where every site brings its own: "site graz, row 19"."""
+    number = int(frame.numbers(ROW)[at]) if ROW in frame.columns else at + 1
+    return f"site {frame.columns[SITE][at]}, row {number}" if SITE in frame.columns else f"row {number}"
 
 
 def data_checks(prepared: Prepared, frames: Sequence[Frame]) -> list[dict[str, Any]]:
@@ -176,10 +182,9 @@ def data_checks(prepared: Prepared, frames: Sequence[Frame]) -> list[dict[str, A
             counts[result.rule, "known"] += result.violated + result.satisfied
             found = result.worst
             if result.violated and found is not None:
-                number = int(frame.numbers(ROW)[found.row - 1]) if ROW in frame.columns else found.row
                 measured = bool(np.isfinite(found.robustness))
                 by = found.read or f"misses by {abs(found.robustness):.4g} {found.unit}".strip()
-                text = f"{f'{found.entity}, ' if found.entity else ''}row {number}: {by}"
+                text = f"{f'{found.entity}, ' if found.entity else ''}{_place(frame, found.row - 1)}: {by}"
                 worst[result.rule] = min(worst.get(result.rule, (True, np.inf, "")), (not measured, found.robustness, text))
     return [
         {

@@ -206,6 +206,7 @@ WRONG = {
     "no such table": (("eval", "rules.fkg", "nowhere.csv"), 2, "there is no table nowhere.csv"),
     "a damaged pack": (("inspect", "table.csv"), 1, "not a whole constraint pack"),
     "a pack among rules": (("eval", "rules.fkg", "x.fkgpack", "table.csv"), 2, "stands among rule files"),
+    "an allowance without a baseline": (("eval", "rules.fkg", "table.csv", "--allow", "1%"), 2, "no earlier result to compare with"),
     "a wrong allowance": (("eval", "rules.fkg", "table.csv", "--allow", "much"), 2, "the allowance is wrong"),
     "no baseline": (("eval", "rules.fkg", "table.csv", "--baseline", "old.json"), 2, "old.json"),
     "no place to write": (("compile", "rules.fkg", "-o", "no/where.fkgpack"), 2, "there is no folder no"),
@@ -255,3 +256,9 @@ def test_every_command_has_help_with_an_example(command: str, fedkg: Command) ->
     done = fedkg(command, "--help")
     assert done.code == 0
     assert "Example" in done.out or command in FAMILIES
+
+
+def test_a_file_of_two_bytes_a_letter_is_shown_as_it_reads(fedkg, tmp_path):
+    (tmp_path / "wide.fkg").write_text("rule a require torqe <= 60 kgg\n", encoding="utf-16")
+    said = fedkg("check", "wide.fkg").err
+    assert "1 | rule a require torqe <= 60 kgg" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -177,3 +178,28 @@ def test_columns_that_nothing_stands_in_are_left_out(fedkg: Command, tmp_path: P
     header, key = (next(line for line in done.out.splitlines() if word in line) for word in ("setting", "of the last round"))
     assert header.split() == ["setting", "algorithm", "Accuracy", "worst", "sent"]
     assert not any(word in key for word in ("target", "breaks", "95 %"))
+
+
+def test_a_folder_in_place_of_a_job_is_told_how_to_go_on(fedkg: Command, tmp_path: Path) -> None:
+    (tmp_path / "tuesday").mkdir()
+    done = fedkg("run", "tuesday")
+    assert done.code == 2
+    assert "tuesday is a folder, not a job file" in done.err
+    assert "fedkg run --resume tuesday" in done.err
+
+
+def test_text_that_is_no_job_is_named_in_words(fedkg: Command, tmp_path: Path) -> None:
+    for text, received in (("signal x in K", "text without fields"), ("- a", "a list")):
+        (tmp_path / "odd.yaml").write_text(text)
+        assert f"received: {received}" in fedkg("run", "odd.yaml").err
+
+
+def test_a_full_disk_says_where_and_how_to_go_on(fedkg: Command, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("fedkg.jobs.folder.RunFolder.write_bytes", full)
+    done = fedkg("run", "job.yaml", "--out", "tuesday")
+    assert done.code == 1
+    assert f"cannot write in tuesday: {os.strerror(errno.ENOSPC)}" in done.err
+    assert "make room, then go on: fedkg run --resume tuesday" in done.err

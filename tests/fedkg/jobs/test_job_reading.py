@@ -77,7 +77,7 @@ def test_all_wrong_fields_come_in_one_message(tmp_path):
     [
         ("", "an empty file"),
         ("- a\n- b\n", "a list"),
-        ("just words", "a str"),
+        ("just words", "text without fields"),
         ("a: [1, 2\n", "is not YAML (line"),
         ("a: 1\nb: 2\na: 3\n", "`a` stands twice"),
         ("training:\n  rounds: 1\n  rounds: 2\n", "line 3, column 3"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedkg.jobs import Job
 from fedkg.jobs.tables.judge import data_checks, module_of, rule_table
-from fedkg.jobs.tables.prepare import ROW, prepare
+from fedkg.jobs.tables.prepare import ROW, SITE, prepare
 from fedkg.pack import CategoryIs, Pack
 
 
@@ -46,3 +46,22 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     assert [(check["violated"], check["rate"], check["example"]) for check in found] == [(1, 1.0, example)]
     cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
     assert data_checks(sited, [cold])[0]["example"] == f"{one.texts('machine')[0]}, row {row}: misses by 2.5"
+
+
+def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fields, pack):
+    """Two tables both have a row 7."""
+
+    class Denying:
+        """A model that sees no failure anywhere."""
+
+        def apply(self, params, x):
+            return x.new_full((1, x.shape[0], 1), -9.0)
+
+    sited = prepare(Job.model_validate(job_fields), pack)
+    one = sited.test.take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
+    [machine], row = one.texts("machine"), int(one.numbers(ROW)[0])
+    assert data_checks(sited, [one.with_texts(SITE, ["linz"])])[0]["example"] == f"{machine}, site linz, row {row}: misses by 2.5"
+    named = replace(sited, test=sited.test.with_texts(SITE, ["graz"] * sited.test.rows))
+    examples = [line["example"] for line in rule_table(named, module_of(named), Denying(), [{}], "arm") if line["example"]]
+    assert examples
+    assert all("site graz, row " in example for example in examples)

@@ -156,6 +156,13 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
         RangeKnowledge(pack, "colour", x=layout)
     with pytest.raises(KnowledgeError, match="number of bins"):
         RangeKnowledge(pack, "quality", x=layout)
+    with pytest.raises(KnowledgeError, match="bins=0"):
+        RangeKnowledge(pack, "quality", x=layout, bins=0)
+    with pytest.raises(KnowledgeError, match="received: int"):
+        inject(3, range=by_sign)
+    model = inject(net(), range=by_sign)
+    with pytest.raises(LayoutError, match="that of another batch"):
+        model(batch()[0], known=model.known(batch()[0][:2]))
     with pytest.raises(LayoutError, match="sulphur"):
         RangeKnowledge(pack, "grade", x=fedkg.columns(["ash"]))
     with pytest.raises(KnowledgeError, match="different classes"):

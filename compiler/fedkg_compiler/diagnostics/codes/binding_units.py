@@ -73,7 +73,8 @@ another unit of the same kind are converted. This is a note, no mistake.
 
     rule r require `Torque [Nm]` <= 60 N.m
 
-A declaration goes before the header: signal `Torque [Nm]` in kN.m.
+A declaration goes before the header: signal `Torque [Nm]` in kN.m. Where the two differ, that is noted as well: the cells are
+taken to be in the declared unit, whatever the header says.
 """,
     ),
     "FKG243": Code(

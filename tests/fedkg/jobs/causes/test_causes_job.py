@@ -83,6 +83,16 @@ def test_what_is_learnt_goes_to_the_graph_and_comes_back(folder: Path, tmp_path:
     assert said.endswith("b.fkg learned.ttl\n")
 
 
+def test_a_learning_of_causes_is_no_damaged_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no rounds: neither is there anything to count, nor to go on with, nor to repeat."""
+    for words in (("status", folder), ("run", "--resume", folder), ("reproduce", folder)):
+        said = call(capsys, *words)
+        assert said.code == 2
+        assert "holds a learning of causes" in said.err
+        assert "report.html" in said.err
+        assert "damaged" not in said.err
+
+
 def test_the_command_and_the_prior_of_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = call(capsys, "run", EXAMPLE, "--out", tmp_path / "run", "--set", "data.plant.steps=600", "--set", "shifts=19", "--json")
     assert done.code == 0

@@ -1,0 +1,28 @@
+"""A declared unit that is not the one behind its column's header is noted; the declaration holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedkg_compiler.driver import compile_rules
+
+
+@pytest.mark.parametrize(
+    ("signal", "said"),
+    [
+        ('p in bar column "p [kPa]"', "`p` is declared in bar, and the header of its column says kPa: its cells are taken to be in bar"),
+        ('p in degC column "Heat [K]"', "`p` is declared in degC, and the header of its column says K: its cells are taken to be in degC"),
+        ('p in N.m column "Torque [Nm]"', None),
+        ('p in rpm column "Speed [1/min]"', None),
+        ('p in barg column "Gauge [bar]"', None),
+        ('p in bar column "Run time [min]"', None),
+    ],
+)
+def test_a_declared_unit_beside_its_header(signal: str, said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "one.fkg").write_text(f"signal {signal}\nrule a require p <= 3\n", encoding="utf-8")
+    compilation = compile_rules([tmp_path / "one.fkg"])
+    assert [(one.severity, one.message) for one in compilation.diagnostics if one.code == "FKG242"] == ([("info", said)] if said else [])
+    assert compilation.pack is not None
+    assert compilation.pack.manifest.contract.columns[0].unit == signal.split()[2]
