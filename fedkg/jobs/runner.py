@@ -161,8 +161,8 @@ class _Runner:
     def run(self, report: bool) -> Run:
         """Every arm that is not done yet, then the comparison and the report."""
         try:
-            self._announce()
             records = self.folder.records([arm.id for arm in self.arms])
+            self._announce(sum(bool(record["done"]) for record in records.values()))
             say_job(self.ranks, self.ground.job, self.ground)
             with self._crew:
                 for number, arm in enumerate(self.arms, start=1):
@@ -175,12 +175,20 @@ class _Runner:
         except KeyboardInterrupt as error:
             raise Stopped(f"stopped; what is done is in {self.folder.path}", help=f"fedkg run --resume {self.folder.path}") from error
 
-    def _announce(self) -> None:
+    def _announce(self, before: int) -> None:
         sites, pack = self.ground.sites(self.arms[0]), self.ground.pack
         counts = (len(self.arms), "training"), (sites, "site"), (pack.rows, "bound row"), (len(pack.manifest.rules), "rule")
         trainings, over, rows, rules = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts)
         message = f"{trainings} over {over}, {rows} of {rules}"
         self.tell(Event(kind="prepared", message=message, arms=len(self.arms)))
+        if before == len(self.arms):
+            self.tell(
+                Event(
+                    kind="note", message=f"{self.folder.path} is a run that is done: nothing is trained, its table and report are made anew"
+                )
+            )
+        elif before:
+            self.tell(Event(kind="note", message=f"{before} of {trainings} were done before"))
         for note in self.notes:
             self.tell(Event(kind="note", message=note))
 

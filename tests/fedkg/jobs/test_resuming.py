@@ -41,7 +41,8 @@ def test_running_the_same_job_into_its_folder_goes_on(job_fields, tmp_path):
     run_job(job_fields, out=tmp_path / "run")
     events: list[Event] = []
     run_job(job_fields, out=tmp_path / "run", on_event=events.append)
-    assert [e.kind for e in events] == ["prepared", "finished"]
+    assert [e.kind for e in events] == ["prepared", "note", "finished"]
+    assert "is a run that is done: nothing is trained" in events[1].message
 
 
 def test_lines_beyond_the_last_checkpoint_are_trained_again(job_fields, tmp_path):
