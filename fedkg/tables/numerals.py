@@ -69,6 +69,16 @@ def decimal_marks(texts: Sequence[str]) -> frozenset[DecimalMark]:
     return frozenset(mark for mark, pattern in EVIDENCE.items() if pattern.search(joined))
 
 
+def _spoken_for(texts: Sequence[str], usual: DecimalMark) -> DecimalMark:
+    """The mark for which most cells speak: of a few lines in another hand it is these that are wrong."""
+    marks = decimal_marks(texts)
+    if len(marks) < 2:
+        return next(iter(marks), usual)
+    joined = "\n".join(texts)
+    found: dict[DecimalMark, int] = {mark: len(EVIDENCE[mark].findall(joined)) for mark in marks}
+    return usual if len(set(found.values())) == 1 else max(found, key=lambda mark: found[mark])
+
+
 def is_ambiguous(texts: Sequence[str], mark: DecimalMark) -> bool:
     """Whether a cell could be read both ways by that mark: `1.234` is 1 and a bit, or one thousand and some."""
     return bool(AMBIGUOUS[mark].search("\n".join(texts)))
@@ -94,14 +104,13 @@ def parse_numbers(texts: Sequence[str], usual: DecimalMark) -> Numbers:
 
     Args:
         texts: the cells, stripped.
-        usual: the mark for cells that could be read both ways.
+        usual: the mark for cells that could be read both ways, and where as many speak for either.
     """
     if usual == ".":
         quick = _plain(texts)
         if quick is not None:
             return Numbers(values=quick, wrong=(), mark=".")
-    marks = decimal_marks(texts)
-    mark = next(iter(marks)) if len(marks) == 1 else usual
+    mark = _spoken_for(texts, usual)
     quick = _swapped(texts, mark)
     if quick is not None:
         return Numbers(values=quick, wrong=(), mark=mark)

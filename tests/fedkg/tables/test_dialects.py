@@ -16,6 +16,7 @@ from tries import tries
 
 from fedkg.errors import TableError
 from fedkg.tables import Table, read_bytes, read_table
+from fedkg.tables.numerals import DecimalMark, parse_numbers
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252")
 
@@ -176,3 +177,11 @@ def test_file_names_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "export.dat"
     path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
     assert read_table(path).headers == ("a", "b")
+
+
+@pytest.mark.parametrize("usual", [".", ","])
+@pytest.mark.parametrize(("many", "one"), [("232,5", "12.5"), ("232.5", "12,5")])
+def test_of_a_few_cells_in_another_hand_it_is_these_that_are_wrong(usual: DecimalMark, many: str, one: str) -> None:
+    found = parse_numbers([many, many, one, many], usual)
+    assert found.wrong == (2,)
+    assert found.values[[0, 1, 3]].tolist() == [232.5] * 3
