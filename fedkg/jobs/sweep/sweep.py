@@ -156,7 +156,8 @@ class _Relay:
         match event.kind:
             case "arm" | "round" | "arm_done":
                 before = sum(self._counts[:cell])
-                self._on_event(replace(event, arm_number=before + event.arm_number, arms=sum(self._counts)))
+                said = f"{event.message or event.arm} in {self._cells[cell].id}" if event.kind == "arm_done" else event.message
+                self._on_event(replace(event, message=said, arm_number=before + event.arm_number, arms=sum(self._counts)))
             case "note" if event.message not in self._said:
                 self._said.add(event.message)
                 self._on_event(event)
