@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 QUICK: dict[str, tuple[str, ...]] = {
     "check_speed": ("--lines", "200", "--repeats", "1"),
     "constraint_module": ("--rows", "120", "--batch", "64", "--repeats", "2"),
+    "device_traffic": ("--rows", "60"),
     "federated_executors": ("--quick",),
     "federated_growth": ("--turns", "1"),
     "federated_peers": ("--quick", "--turns", "1"),

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from packs.drawn import drawn_pack, module_of
+from packs.drawn import Part, drawn_pack, module_of
 from torch import Tensor
 
 from fedkg.constraints import ConstraintModule, columns
@@ -263,8 +263,8 @@ def record(claim: str, times: dict[str, list[float]], ours: str, peer: str, rati
     }
 
 
-def many(rows: int, repeats: int) -> dict[str, object]:
-    """The second part: the rows of a plant, against one read of the numbers that they gather."""
+def plant(rows: int) -> list[Part]:
+    """So many rows of `SHAPES` over the signals and outputs of a plant."""
     dice = np.random.default_rng(1)
     params = []
     for part in np.array_split(np.arange(rows), len(SHAPES)):
@@ -275,7 +275,12 @@ def many(rows: int, repeats: int) -> dict[str, object]:
     for shape, numbers in zip(SHAPES, params, strict=True):
         slots = [dice.integers(0, SIGNALS, (len(numbers), 2)), dice.integers(SIGNALS, SIGNALS + OUTPUTS, (len(numbers), 1))]
         parts.append((shape, np.concatenate(slots, axis=1), numbers))
-    module = module_of(drawn_pack(parts, SIGNALS, OUTPUTS, shared=True, end="clip"))
+    return parts
+
+
+def many(rows: int, repeats: int) -> dict[str, object]:
+    """The second part: the rows of a plant, against one read of the numbers that they gather."""
+    module = module_of(drawn_pack(plant(rows), SIGNALS, OUTPUTS, shared=True, end="clip"))
     x, y = torch.randn(BATCH, LENGTH, SIGNALS), torch.randn(BATCH, LENGTH, OUTPUTS)
     numbers = torch.randn(SIGNALS, BATCH * LENGTH)
     gathers = [(len(bank.inputs) + len(bank.outputs)) * bank.rows for bank in module.banks]

@@ -332,13 +332,13 @@ class Evaluated:
         return not bank.temporal or (self.traces is not None and self.traces.clip and self.largest <= bank.quick)
 
     def counted(self, bank: BankTensors, rows: slice) -> Tensor:
-        """Which (row of the bank, row of the batch) pairs the mean of penalties is taken over, bool [R, B].
-
-        Those where the bank's row applies; for formulas over time those where it is known, too: near the end of a trace nothing is.
-        """
+        """Over which pairs penalties are averaged, bool [R, B]: where a row applies and, over time, is known, as it is not near ends."""
         if self.always_known(bank):
             return self.applies(bank, rows)
         with torch.no_grad():
+            if self.unseen:
+                values, applies, _ = self.verdicts(bank, rows)
+                return applies & ~torch.isnan(values)
             judged = self.judged_places(bank, rows)
         return judged[0] | judged[1]
 

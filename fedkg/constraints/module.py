@@ -9,8 +9,10 @@ import copy
 import sys
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,13 +21,14 @@ from fedkg.constraints.binding.batch import Batch, read_batch
 from fedkg.constraints.binding.horizon import check_horizons, horizons
 from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.binding.numbers import computing_dtype, input_numbers, output_numbers, wiring
-from fedkg.constraints.binding.plan import Plan, make_plan
+from fedkg.constraints.binding.plan import ALWAYS, STEPS, Plan, make_plan
 from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
 from fedkg.constraints.binding.views import Keys, Previous, codes_of, flat_keys, key_codes, model_inputs, why_inactive
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.constants import being_traced, lift
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
 from fedkg.constraints.engine.sharing import Sharing, share
+from fedkg.constraints.engine.standing import standing
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.numbered import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
@@ -196,7 +199,12 @@ class ConstraintModule(nn.Module):
         lifted.__dict__["_buffers"] = {name: part if part is None else lift(part) for name, part in self._buffers.items()}
         lifted.sharing = self.sharing.each(lift)
         of = lifted._afresh(x, y, None, None, weight, penalty)
-        return ConstraintReport(of.hoisted(lifted.sharing.hoisted, lifted.sharing.extremes) if lifted.sharing.extremes else of)
+        of = replace(of, inputs=standing(of.inputs), outputs=standing(of.outputs))
+        of = of.hoisted(lifted.sharing.hoisted, lifted.sharing.extremes) if lifted.sharing.extremes else of
+        sure = np.array([one == ALWAYS or (one.view == STEPS and of.traces is not None) for one in self.plan.conditions])
+        unsure = None if of.unsure is None else (standing(of.unsure[0]), standing(of.unsure[1]))
+        banks = tuple(bank.asking(sure) for bank in of.banks)
+        return ConstraintReport(replace(of, banks=banks, inputs=standing(of.inputs), outputs=standing(of.outputs), unsure=unsure))
 
     def _afresh(
         self, x: Tensor, y: Tensor | Model | None, keys: Keys | None, previous: Previous, sample_weight: Tensor | None, form: PenaltyForm

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from fedkg.constraints.engine.banks import BankTensors
+from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused.pay import paid
@@ -315,4 +316,6 @@ def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tenso
 def _counted(which: Tensor, weight: Tensor) -> Tensor:
     """The weight, in each part, of the samples that a bool [R, B] picks: [R, C]."""
     picked = which.to(weight.dtype)
+    if being_traced() and weight.shape[0] == 1:
+        return (picked * weight).sum(dim=1, keepdim=True)  # of which a compiler makes one loop; a product of matrices is none
     return picked @ weight.T if weight.shape[0] == 1 else torch.einsum("rcb,cb->rc", picked.view(-1, *weight.shape), weight)

@@ -133,6 +133,14 @@ class BankTensors:
         own: dict[str, Any] = {name: work(getattr(self, name)) for name in INDICES}
         return replace(self, members=members, every=every, **own)
 
+    def asking(self, sure: NDArray[np.bool_]) -> BankTensors:
+        """The same bank, asking for no condition that all its rows meet for sure; `sure` [D]."""
+        doubtful = np.flatnonzero(~sure[self.asked].all(axis=1))
+        if len(doubtful) == self.asked.shape[0]:
+            return self
+        conditions = torch.stack([self.conditions[at] for at in doubtful]) if len(doubtful) else self.conditions[:0]
+        return replace(self, asked=self.asked[doubtful], conditions=conditions)
+
     def chunks(self, batch: int, numbers: int = CHUNK) -> Iterator[slice]:
         """The rows in runs of at most so many numbers, those of members included, or of one row."""
         return runs(self.load * max(1, batch), numbers)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from fedkg.constraints.engine.compound import compound, over_members
+from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.reading import Reading
@@ -101,7 +102,7 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
     match formula:
         case Compare():
             margin = _strictly(compare_margin(formula, positive, reading), (formula.op in ("lt", "ne")) == positive, reading)
-            return _marked(margin, reading, infinite=True)
+            return _marked(margin, reading, infinite=True, mirror=mirrored(formula, positive, reading))
         case ClassIn():
             margin = _strictly(class_margin(formula, positive, reading), formula.strict == positive, reading)
             return _marked(margin, reading, infinite=False)
@@ -134,8 +135,16 @@ def _strictly(margin: Tensor, strict: bool, reading: Reading) -> Tensor:
     return _lowered_at(margin, 0.0, strict_step(margin.dtype))
 
 
-def _marked(margin: Tensor, reading: Reading, *, infinite: bool) -> Tensor:
-    return marked(margin, ROBUSTNESS.unknown(margin.dtype), infinite=infinite) if reading.careful else margin
+def _marked(margin: Tensor, reading: Reading, *, infinite: bool, mirror: Tensor | None = None) -> Tensor:
+    return marked(margin, ROBUSTNESS.unknown(margin.dtype), infinite=infinite, mirror=mirror) if reading.careful else margin
+
+
+def mirrored(atom: Compare, positive: bool, reading: Reading) -> Tensor | None:
+    """For `marked`, where it is worth it: the margin with the other sign."""
+    if not (reading.careful and being_traced()):
+        return None
+    with torch.no_grad():
+        return compare_margin(atom, not positive, reading)
 
 
 def smooth_extreme(parts: Sequence[Tensor], truth: Truth, *, lowest: bool, careful: bool) -> Tensor:

@@ -18,7 +18,17 @@ from torch import Tensor
 from torch.nn.functional import softplus, threshold
 
 from fedkg.constraints.engine.compound import compound
-from fedkg.constraints.engine.evaluation import HAIR, class_margin, compare_margin, evaluate, extreme_of, finite, holds, smooth_extreme
+from fedkg.constraints.engine.evaluation import (
+    HAIR,
+    class_margin,
+    compare_margin,
+    evaluate,
+    extreme_of,
+    finite,
+    holds,
+    mirrored,
+    smooth_extreme,
+)
 from fedkg.constraints.engine.norms import norm_of
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.shield import shield
@@ -160,10 +170,11 @@ def missing_of(formula: Formula, positive: bool, reading: Reading, truth: Truth,
         return _decided(formula, positive, reading, truth)
     match formula:
         case Compare():
-            missing = compare_margin(formula, not positive, reading)
-            if reading.unit is not None or divided:
-                missing = _within_reach(missing / (reading.params[formula.scale] if reading.unit is None else reading.unit), reading)
-            return _marked(missing + _hair(reading) if (formula.op in ("lt", "ne")) == positive else missing, reading, truth)
+            unit = None if reading.unit is None and not divided else reading.params[formula.scale] if reading.unit is None else reading.unit
+            missing, mirror = compare_margin(formula, not positive, reading), mirrored(formula, not positive, reading)
+            if unit is not None:
+                missing, mirror = _within_reach(missing / unit, reading), None if mirror is None else mirror / unit
+            return _marked(missing + _hair(reading) if (formula.op in ("lt", "ne")) == positive else missing, reading, truth, mirror)
         case ClassIn():
             return _class_missing(formula, positive, reading, truth)
         case Not():
@@ -223,7 +234,7 @@ def _decided(formula: Formula, positive: bool, reading: Reading, truth: Truth) -
     return torch.where(torch.isnan(robustness), unknown, decided) if reading.careful or reading.steps is not None else decided
 
 
-def _marked(missing: Tensor, reading: Reading, truth: Truth) -> Tensor:
+def _marked(missing: Tensor, reading: Reading, truth: Truth, mirror: Tensor | None = None) -> Tensor:
     if not reading.careful:
         return missing
-    return marked(missing, truth.unknown(missing.dtype)) if truth.temperature is None else finite(missing)
+    return marked(missing, truth.unknown(missing.dtype), mirror=mirror) if truth.temperature is None else finite(missing)

@@ -30,14 +30,17 @@ def between(dtype: torch.dtype) -> float:
     return limits.tiny * limits.eps if SUBNORMAL > 0 else limits.tiny
 
 
-def marked(value: Tensor, mark: float, *, infinite: bool = True) -> Tensor:
+def marked(value: Tensor, mark: float, *, infinite: bool = True, mirror: Tensor | None = None) -> Tensor:
     """`value` with `mark` where it is NaN or, when `infinite`, no finite number.
+
+    Args:
+        mirror: -value, computed by itself, to look at instead: what a compiler is to compute in each place that reads it may be read once.
 
     The gradient passes through: where the mark decides nothing there is none, and where it does `unmarked` takes it away.
     """
     if not value.requires_grad:
-        return _replaced(value, mark, infinite)
-    result: Tensor = _Mark.apply(value, mark, infinite)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+        return _replaced(value, mark, infinite, mirror)
+    result: Tensor = _Mark.apply(value, mark, infinite, mirror)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
     return result
 
 
@@ -49,7 +52,9 @@ def unmarked(value: Tensor, mark: float) -> Tensor:
     return result
 
 
-def _replaced(value: Tensor, mark: float, infinite: bool) -> Tensor:
+def _replaced(value: Tensor, mark: float, infinite: bool, mirror: Tensor | None) -> Tensor:
+    if mirror is not None:
+        return torch.where(torch.abs(mirror) < math.inf if infinite else mirror == mirror, value, mark)
     return torch.nan_to_num(value, nan=mark, posinf=mark if infinite else math.inf, neginf=mark if infinite else -math.inf)
 
 
@@ -57,8 +62,8 @@ class _Mark(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(value: Tensor, mark: float, infinite: bool) -> Tensor:
-        return _replaced(value, mark, infinite)
+    def forward(value: Tensor, mark: float, infinite: bool, mirror: Tensor | None) -> Tensor:
+        return _replaced(value, mark, infinite, mirror)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -66,7 +71,7 @@ class _Mark(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return gradients[0], None, None
+        return gradients[0], None, None, None
 
 
 class _Unmark(torch.autograd.Function):

@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine import reduced
+from fedkg.constraints.engine.constants import being_traced, constant
 from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.norms import norm_of, settled, weighed
@@ -97,8 +98,44 @@ def over_window(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *,
     def ahead(parts: Sequence[Tensor], first: int, last: int, beyond: float) -> Tensor:
         return sliding(parts[0], first, last, beyond, lowest, truth)
 
+    if truth.temperature is None and not truth.sound and being_traced():
+        found = _reduced(values, windows, steps, truth, past=past, lowest=lowest)
+        if found is not None:
+            return found
     on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
     return _by_window([values], windows, steps, on)
+
+
+def _reduced(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor | None:
+    """`over_window` as reductions, one for all rows; None where that is not worth it."""
+    spans = reduced.spans(windows, steps.count)
+    if not spans.size or not steps.count or (spans[:, 1] - spans[:, 0]).max() >= reduced.LONGEST:
+        return None
+    laid = _laid(values, len(windows), steps)
+    ends = _ends(spans, windows, steps, truth, laid, past=past, lowest=lowest)
+    found = reduced.extreme(_cut(laid, steps.length, ends.beyond), ends, lowest=lowest, past=past)
+    return found.reshape(len(windows), steps.places)
+
+
+def _unrolled(
+    left: Tensor, right: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, closed: bool, lowest: bool
+) -> Tensor | None:
+    """`until` step by step in one loop; None where that is not worth it."""
+    spans = reduced.spans(windows, steps.count)
+    if not spans.size or not steps.count or spans[:, 1].max() >= reduced.UNROLLED:
+        return None
+    ends = _ends(spans, windows, steps, truth, right, past=False, lowest=lowest)
+    laid = [_cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in (left, right)]
+    before, there = [side.flip(-1) for side in laid] if past else laid
+    found = reduced.until(before, picked(before, there, not lowest, truth) if closed else there, ends, lowest=lowest)
+    return (found.flip(-1) if past else found).reshape(len(windows), steps.places)
+
+
+def _ends(
+    spans: NDArray[np.int64], windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool
+) -> reduced.Ends:
+    beyond = [truth.beyond((int(first), int(last)), steps, like.dtype, lowest=lowest) for first, last in windows]
+    return reduced.ends_of(np.column_stack([spans, beyond]), like, past=past)
 
 
 def at_extreme(
@@ -150,6 +187,10 @@ def until(
         return until_within(before, there, first, last, beyond, lowest=lowest)
 
     on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
+    if truth.temperature is None and not truth.sound and being_traced():
+        found = _unrolled(left, right, windows, steps, truth, past=past, closed=closed, lowest=lowest)
+        if found is not None:
+            return found
     return _by_window([left, right], windows, steps, on)
 
 
@@ -247,7 +288,7 @@ def _turned(compute: Compute, parts: Sequence[Tensor], past: bool, first: int, l
     return compute([part.flip(-1) for part in parts], first, last, beyond).flip(-1) if past else compute(parts, first, last, beyond)
 
 
-def _cut(values: Tensor, length: Tensor | None, beyond: float) -> Tensor:
+def _cut(values: Tensor, length: Tensor | None, beyond: Tensor | float) -> Tensor:
     """Values [r, n, T] with `beyond` where a trace is over."""
     if length is None:
         return values

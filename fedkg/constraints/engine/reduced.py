@@ -1,0 +1,238 @@
+"""Exact minima, maxima and until over windows as single loops: for graphs that are traced and compiled for an accelerator.
+
+`sliding` takes few passes over numbers that stand in memory, which is what a processor wants. A compiler of kernels can do without: each
+window is one loop that computes the numbers which it compares where it compares them, so that neither they nor blocks of them are ever
+written. That costs their computation once for each step of the window, out of caches, which an accelerator has to spare while windows are
+short. Rows with different windows are one loop all the same. Values, and which value gets the gradient, are those of `sliding`.
+
+Letters: R rows, n traces of T places, w steps of the widest window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import pad
+
+from fedkg.constraints.engine.constants import constant
+from fedkg.constraints.engine.sliding import until_within
+
+LONGEST = 64
+"""Windows of more steps are left to `sliding`: it takes about log2(w) passes where a loop computes w values, and an accelerator does some
+dozens of operations in the time in which its memory gives one number."""
+
+UNROLLED = 16
+"""Likewise for until, whose loop the compiler is given step by step: its time grows with the steps."""
+
+
+class Ends(NamedTuple):
+    """The windows of R rows.
+
+    Attributes:
+        each: float64 [R, 3]: the first step, the last step (counted from now, ahead or back), and what stands beyond the trace.
+        begin, end, beyond: the same, steps back being negative; [R, 1, 1], or a number where it is the same for all rows.
+    """
+
+    each: NDArray[np.float64]
+    begin: Tensor | int
+    end: Tensor | int
+    beyond: Tensor | float
+
+    @property
+    def width(self) -> int:
+        """w."""
+        return int((self.each[:, 1] - self.each[:, 0]).max()) + 1
+
+
+def spans(windows: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
+    """Windows [R, 2] on traces of so many steps, as `sliding.clamped` has them: [R, 2]."""
+    first = np.minimum(windows[:, 0], steps)
+    last = np.where(windows[:, 1] < 0, steps - 1, np.minimum(windows[:, 1], steps))
+    return np.stack([first, np.maximum(first, last)], axis=1).astype(np.int64)
+
+
+def ends_of(each: NDArray[np.float64], like: Tensor, *, past: bool) -> Ends:
+    """The windows of `Ends.each`, looking back where `past`, for values of the type and on the device of `like`."""
+    first, last, beyond = each.T
+    begin, end = (-last, -first) if past else (first, last)
+
+    def number(numbers: NDArray[Any], kind: type) -> Any:
+        if (numbers == numbers[0]).all():
+            return kind(numbers[0])
+        return constant(numbers.astype(np.int64 if kind is int else np.float64)[:, None, None], like.device)
+
+    outside = number(beyond, float)
+    return Ends(each, number(begin, int), number(end, int), outside.to(like.dtype) if isinstance(outside, Tensor) else outside)
+
+
+def extreme(values: Tensor, ends: Ends, *, lowest: bool, past: bool) -> Tensor:
+    """Minimum or maximum over each step's window of values [R, n, T], to which what is beyond the trace belongs: [R, n, T]."""
+    run = _Extreme.apply if values.requires_grad else _Extreme.forward
+    found: Tensor = run(values, ends, lowest, past)
+    return found
+
+
+def until(left: Tensor, right: Tensor, ends: Ends, *, lowest: bool) -> Tensor:
+    """`sliding.until_within` of values [R, n, T] for windows that look ahead, to which what is beyond the trace belongs: [R, n, T]."""
+    run = _Until.apply if left.requires_grad or right.requires_grad else _Until.forward
+    found: Tensor = run(left, right, ends, lowest)
+    return found
+
+
+class _Extreme(torch.autograd.Function):
+    """`extreme`. For the gradient it is found again where the deciding value stands, and each step adds up the windows it decides."""
+
+    @staticmethod
+    def forward(values: Tensor, ends: Ends, lowest: bool, past: bool) -> Tensor:
+        best, bound, nowhere = _parts(values, ends, lowest)
+        best = torch.minimum(best, bound) if lowest else torch.maximum(best, bound)
+        return best if nowhere is None else torch.where(nowhere, ends.beyond, best)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """The values alone are kept."""
+        ctx.save_for_backward(inputs[0])
+        ctx.form = inputs[1:]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, values: Tensor, *form: Any) -> tuple[Tensor, int]:
+        """One dimension more in front."""
+        found: Tensor = _Extreme.apply(values.movedim(in_dims[0], 0), *form)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return found, 0
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        ends, lowest, past = ctx.form
+        decided = _decided(ctx.saved_tensors[0].detach(), ends, lowest, past)
+        return _gathered(gradients[0], decided, ends), None, None, None
+
+
+def _parts(values: Tensor, ends: Ends, lowest: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Of each step's window the extreme of the values, what is beyond the trace (or nothing), and whether all is (None: nowhere)."""
+    steps = values.shape[-1]
+    taken = _read(values, _places(ends, steps, values.device))
+    now = torch.arange(steps, device=values.device)
+    bound = torch.where((now + ends.end >= steps) | (now + ends.begin < 0), ends.beyond, _nothing(values, lowest)).to(values.dtype)
+    within = isinstance(ends.begin, int) and isinstance(ends.end, int) and ends.begin <= 0 <= ends.end
+    nowhere = None if within else (now + ends.begin >= steps) | (now + ends.end < 0)
+    return taken.amin(-1) if lowest else taken.amax(-1), bound, nowhere
+
+
+def _nothing(like: Tensor, lowest: bool) -> Tensor:
+    return like.new_full((), torch.inf if lowest else -torch.inf)
+
+
+def _shifts(ends: Ends, device: torch.device) -> tuple[Tensor, Tensor | int]:
+    """The steps of the widest window counted from now, [w] or [R, 1, 1, w], and the last one of each row's own."""
+    begin, end = (part[..., None] if isinstance(part, Tensor) else part for part in (ends.begin, ends.end))
+    return begin + torch.arange(ends.width, device=device), end
+
+
+def _places(ends: Ends, steps: int, device: torch.device) -> Tensor:
+    """Where each step's window reads, within the trace: int64 [R or 1, 1, T, w]; its last places over and over where it is shorter."""
+    shifts, end = _shifts(ends, device)
+    shifts = torch.minimum(shifts, end) if isinstance(end, Tensor) else shifts.clamp(max=end)
+    return _of_rows((torch.arange(steps, device=device)[:, None] + shifts).clamp(0, steps - 1))
+
+
+def _of_rows(places: Tensor) -> Tensor:
+    return places if places.dim() == 4 else places[None, None]
+
+
+def _read(values: Tensor, places: Tensor) -> Tensor:
+    """Values [..., R, n, T] at places [R or 1, 1, T, w]: [..., R, n, T, w]."""
+    rows, traces = (torch.arange(size, device=values.device) for size in values.shape[-3:-1])
+    return values[..., rows[:, None, None, None], traces[:, None, None], places]
+
+
+def _decided(values: Tensor, ends: Ends, lowest: bool, past: bool) -> Tensor:
+    """The place of the first value that decides each step's window, int32 [..., R, n, T]; -1 where what is beyond the trace does."""
+    steps = values.shape[-1]
+    best, bound, nowhere = _parts(values, ends, lowest)
+    wins = torch.lt if lowest else torch.gt
+    beyond = ~wins(best, bound) if past else wins(bound, best)  # in the past what is beyond comes first
+    beyond = beyond if nowhere is None else beyond | nowhere
+    places = _places(ends, steps, values.device)
+    first = torch.where(_read(values, places) == best[..., None], places, steps).to(torch.int32).amin(-1)
+    return torch.where(beyond, -1, first)
+
+
+def _gathered(gradient: Tensor, decided: Tensor, ends: Ends) -> Tensor:
+    """What each place gets of the gradients of the windows that it decides, in their order."""
+    steps = gradient.shape[-1]
+    now = torch.arange(steps, device=gradient.device)[:, None]
+    shifts, end = _shifts(ends, gradient.device)
+    there = now - shifts  # the step whose window has this place at that shift
+    inside = (shifts <= end) & (there >= 0) & (there < steps)
+    places = _of_rows(torch.where(inside, there, 0))
+    own = (_read(decided, places) == now) & inside
+    return torch.where(own, _read(gradient, places), 0.0).sum(-1)
+
+
+class _Until(torch.autograd.Function):
+    """`until`: step by step of the farthest window, of which each row takes its own. The gradient is that of `sliding`."""
+
+    @staticmethod
+    def forward(left: Tensor, right: Tensor, ends: Ends, lowest: bool) -> Tensor:
+        least, most = (torch.maximum, torch.minimum) if lowest else (torch.minimum, torch.maximum)
+        nothing, steps, last = _nothing(right, lowest), right.shape[-1], int(ends.each[:, 1].max())
+        sides = [_padded(side, last, ends.beyond) for side in (left, right)]
+        found: Tensor | None = None
+        kept: Tensor | None = None
+        for ahead in range(last + 1):
+            holds, there = (side.narrow(-1, ahead, steps) for side in sides)
+            there = torch.where(_inside(ends, ahead), there if kept is None else least(kept, there), nothing)
+            found = there if found is None else most(found, there)
+            kept = holds if kept is None else least(kept, holds)
+        assert found is not None, "a window has a step"
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        """The values alone are kept."""
+        ctx.save_for_backward(*inputs[:2])
+        ctx.form = inputs[2:]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *form: Any) -> tuple[Tensor, int]:
+        """One dimension more in front."""
+        pairs = zip((left, right), in_dims, strict=False)
+        sides = [side.expand(info.batch_size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
+        found: Tensor = _Until.apply(*sides, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return found, 0
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        ends, lowest = ctx.form
+        slopes = torch.func.vjp(lambda *sides: _by_row(sides, ends, lowest), *(side.detach() for side in ctx.saved_tensors))[1]
+        return *slopes(gradients[0]), None, None
+
+
+def _padded(values: Tensor, more: int, beyond: Tensor | float) -> Tensor:
+    """So many places more, holding what is beyond the trace."""
+    if not isinstance(beyond, Tensor):
+        return pad(values, (0, more), value=beyond)
+    places = torch.arange(values.shape[-1] + more, device=values.device)
+    return torch.where(places < values.shape[-1], pad(values, (0, more)), beyond)
+
+
+def _inside(ends: Ends, ahead: int) -> Tensor:
+    """Whether a step is in the rows' windows: [R, 1, 1] or, for all rows, []."""
+    inside = (ends.begin <= ahead) & (ends.end >= ahead)
+    return inside if isinstance(inside, Tensor) else torch.full((), inside)
+
+
+def _by_row(sides: Sequence[Tensor], ends: Ends, lowest: bool) -> Tensor:
+    """`until` by `sliding`, the rows of each window by themselves."""
+    kinds, which = np.unique(ends.each, axis=0, return_inverse=True)
+    order, parts = np.argsort(which.ravel(), kind="stable"), []
+    for kind, (first, last, beyond) in enumerate(kinds.tolist()):
+        index = constant(np.flatnonzero(which.ravel() == kind), sides[0].device)
+        left, right = (side.index_select(-3, index) for side in sides)
+        parts.append(until_within(left, right, int(first), int(last), beyond, lowest=lowest))
+    return torch.cat(parts, dim=-3).index_select(-3, constant(np.argsort(order, kind="stable"), sides[0].device))

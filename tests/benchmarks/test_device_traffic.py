@@ -1,0 +1,22 @@
+"""What is counted of compiled rules stays about what it is: windows are not written out, nor what they compare."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "device_traffic.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shape", "most"), [(10, 2.5), (7, 1.5)])
+def test_windows_move_little(shape: int, most: float) -> None:
+    """`always` over a sum of two columns, and until; once with 98 MB gathered, of which 25 are the batch."""
+    done = subprocess.run([sys.executable, str(SCRIPT), "--only", str(shape)], capture_output=True, text=True, check=True)
+    moved = re.search(rf"robustness shape {shape} .* moved +([0-9.]+) times", done.stdout)
+    assert moved is not None
+    assert 1.0 < float(moved[1]) < most

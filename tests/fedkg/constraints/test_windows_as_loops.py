@@ -1,0 +1,179 @@
+"""Windows as loops of a compiled graph: values, verdicts and slopes are those of the passes that a plain call takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import pack_of
+from test_hoisting import LAYOUT, contract
+from test_hoisting import bank_rows as rows_of
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from tries import tries
+
+from fedkg.constraints import ConstraintModule
+from fedkg.constraints.engine import reduced, sliding
+from fedkg.constraints.engine.constants import being_traced
+from fedkg.constraints.engine.penalty import HINGE
+from fedkg.constraints.engine.standing import standing
+from fedkg.constraints.engine.unknown import marked
+from fedkg.pack import And, Compare, Formula, Implies, Param, Slot, Temporal, Until
+
+INF = float("inf")
+Case = tuple[np.ndarray[Any, np.dtype[np.float64]], Tensor, Tensor, Tensor]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Windows and what is beyond the trace [R, 3], and values, other values and incoming slopes [R, n, T], with many ties."""
+    rows, traces, steps = draw(st.integers(1, 4)), draw(st.integers(1, 2)), draw(st.integers(1, 8))
+    one = st.tuples(st.integers(0, steps + 2), st.integers(-1, steps + 2), st.sampled_from([-INF, -1.0, -1e-40, 0.0, INF]))
+    windows = [
+        (first, last if last < 0 else max(first, last), beyond) for first, last, beyond in draw(st.lists(one, min_size=1, max_size=rows))
+    ]
+    windows = [windows[row % len(windows)] for row in range(rows)]
+    dice = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
+    values, others, slopes = (torch.randint(-2, 3, (rows, traces, steps), generator=dice).double() for _ in range(3))
+    return np.array(windows, dtype=np.float64), values, others, slopes
+
+
+def clamped(windows: np.ndarray[Any, np.dtype[np.float64]], steps: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.column_stack([reduced.spans(windows[:, :2], steps), windows[:, 2]])
+
+
+def with_slopes(work: Callable[..., Tensor], by: Tensor, *parts: Tensor) -> list[Tensor]:
+    """What is found without a graph and with one, and its slopes."""
+    leaves = [part.clone().requires_grad_() for part in parts]
+    found = work(*leaves)
+    return [work(*parts), found.detach(), *torch.autograd.grad(found, leaves, by)]
+
+
+def equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True)), (ours, theirs)
+
+
+@given(case=cases(), lowest=st.booleans(), past=st.booleans())
+@tries(150)
+def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> None:
+    windows, values, _, slopes = case
+    ends = reduced.ends_of(clamped(windows, values.shape[-1]), values, past=past)
+
+    def by_passes(own: Tensor) -> Tensor:
+        parts = zip(own, windows.tolist(), strict=True)
+        return torch.stack([sliding.extreme(p, int(a), int(b), c, lowest=lowest, past=past) for p, (a, b, c) in parts])
+
+    equal(
+        with_slopes(lambda own: reduced.extreme(own, ends, lowest=lowest, past=past), slopes, values),
+        with_slopes(by_passes, slopes, values),
+    )
+
+
+@given(case=cases(), lowest=st.booleans())
+@tries(150)
+def test_until_is_that_of_passes(case: Case, lowest: bool) -> None:
+    windows, left, right, slopes = case
+    ends = reduced.ends_of(clamped(windows, left.shape[-1]), left, past=False)
+
+    def by_passes(one: Tensor, other: Tensor) -> Tensor:
+        parts = zip(one, other, windows.tolist(), strict=True)
+        return torch.stack([sliding.until_within(p, q, int(a), int(b), c, lowest=lowest) for p, q, (a, b, c) in parts])
+
+    equal(
+        with_slopes(lambda p, q: reduced.until(p, q, ends, lowest=lowest), slopes, left, right), with_slopes(by_passes, slopes, left, right)
+    )
+
+
+@pytest.mark.parametrize("one_window", [True, False])
+def test_many_at_once(one_window: bool) -> None:
+    """Under vmap, values and slopes are those of each."""
+    dice = torch.Generator().manual_seed(0)
+    left, right, by = (torch.randint(-2, 3, (3, 2, 2, 6), generator=dice).double() for _ in range(3))
+    ends = reduced.ends_of(np.array([[0, 2, INF], [0, 2, INF] if one_window else [1, 4, -1.0]]), left, past=False)
+
+    def both(p: Tensor, q: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
+        def total(a: Tensor, b: Tensor) -> Tensor:
+            found = standing(reduced.extreme(a, ends, lowest=True, past=False)) + reduced.until(a, b, ends, lowest=False)
+            return (found.nan_to_num(0.0, 0.0, 0.0) * slope).sum()
+
+        return torch.func.grad(total, argnums=(0, 1))(p, q)
+
+    expected = [torch.stack(parts) for parts in zip(*(both(*each) for each in zip(left, right, by, strict=True)), strict=True)]
+    equal(list(torch.func.vmap(both)(left, right, by)), expected)
+
+
+def test_what_is_unknown_is_seen_in_a_mirror() -> None:
+    value = torch.tensor([1.0, torch.nan, INF, -INF, -0.0], requires_grad=True)
+    for infinite in (True, False):
+        ours, theirs = marked(value, -0.5, infinite=infinite, mirror=-value.detach()), marked(value, -0.5, infinite=infinite)
+        assert torch.equal(ours, theirs)
+        slopes = [torch.autograd.grad(found.sum(), value)[0] for found in (ours, theirs)]
+        assert torch.equal(*slopes)
+
+
+A, B = Param(index=3), Param(index=4)
+SIGNAL, OUT = Slot(index=0), Slot(index=1, role="output")
+
+
+def le(left: object, right: object) -> Compare:
+    return Compare.model_validate({"op": "le", "left": left, "right": right, "scale": 0})
+
+
+def over(op: str, arg: Formula) -> Temporal:
+    return Temporal.model_validate({"op": op, "low": 1, "high": 2, "arg": arg})
+
+
+def until(op: str, closed: bool) -> Until:
+    return Until.model_validate({"op": op, "low": 1, "high": 2, "left": le(SIGNAL, A), "right": le(B, OUT), "closed": closed})
+
+
+BETWEEN = And(args=(le(SIGNAL, OUT), le(OUT, A)))
+SHAPES: dict[str, Formula] = {
+    **{op: over(op, BETWEEN) for op in ("always", "once")},
+    "nested": over("always", Implies(antecedent=le(A, SIGNAL), consequent=over("once", le(SIGNAL, OUT)))),
+    "until, closed": until("until", closed=True),
+    "since": until("since", closed=False),
+}
+SPANS = ([[0, 3]] * 3, [[0, 0], [1, 3], [0, 5]], [[2, -1], [0, -1], [3, 5]])
+"""Windows of three rows: alike, different, and to the trace's end or beyond it."""
+
+
+def said(module: ConstraintModule, x: Tensor, y: Tensor, weight: Tensor | None, opened: bool) -> tuple[Tensor, ...]:
+    """Penalty and its slope, robustness and its slope, verdicts at steps."""
+    report = module.opened(x, y, weight, HINGE) if opened else module(x, y, sample_weight=weight)
+    assert being_traced() == opened
+    (of_penalty,) = torch.autograd.grad(report.penalty, y, retain_graph=True)
+    (of_robustness,) = torch.autograd.grad(report.robustness.nan_to_num(0.0, 0.0, 0.0).sum(), y)
+    steps = report.at_steps
+    planes = (steps.satisfied, steps.violated, steps.applicable, steps.fired)
+    return report.penalty.detach(), of_penalty, report.robustness.detach(), of_robustness, steps.robustness.detach(), *planes
+
+
+@pytest.mark.parametrize("end", ["strict", "clip"])
+@pytest.mark.parametrize(("shape", "longest"), [*((shape, None) for shape in SHAPES), ("always", 2), ("since", 2)])
+def test_a_traced_call_says_what_a_plain_one_says(shape: str, end: Any, longest: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For windows alike and not, traces of one step and more, traces that begin late and end early, unknown numbers and infinite ones."""
+    if longest is not None:  # the passes, as for windows that are too long
+        monkeypatch.setattr(reduced, "LONGEST", longest)
+        monkeypatch.setattr(reduced, "UNROLLED", longest)
+    dice = np.random.default_rng(5)
+    for spans, steps, weighed in zip(SPANS, (13, 13, 1 if end == "clip" else 13), (False, True, False), strict=True):
+        params = np.array([[2.0, *span, a, -a] for span, a in zip(spans, (0.5, -0.5, 1.0), strict=True)])
+        module = ConstraintModule(pack_of([rows_of(SHAPES[shape], params, dice)], contract=contract(end)), **LAYOUT)
+        x, y = (torch.from_numpy(dice.integers(-3, 4, (5, steps, 3)) / 2.0) for _ in range(2))
+        x[0, 0], y[1, -1], y[2, :, 0] = torch.nan, torch.nan, INF
+        weight = torch.ones(5, steps, dtype=torch.float64)
+        weight[3, : steps // 2], weight[4, 1 + steps // 2 :] = 0.0, 0.0
+        args = [x, y.requires_grad_(), *([weight] if weighed else [])]
+
+        def work(*given: Tensor, module: ConstraintModule = module) -> tuple[Tensor, ...]:
+            return said(module, *given[:2], given[2] if given[2:] else None, opened=True)
+
+        graph = make_fx(work, tracing_mode="fake")(*args)
+        for ours, theirs in zip(graph(*args), said(module, x, y, weight if weighed else None, opened=False), strict=True):
+            torch.testing.assert_close(ours, theirs, equal_nan=True)
