@@ -88,8 +88,8 @@ class Probe:
         tally = self._tallies.get((y.shape, y.dtype))
         violated = None if tally is None else tally.violated(y)
         if tally is not None and violated is not None:
-            counts = tally.fired.expand(len(violated), -1)
-            return ProbeScores(violation=violated / tally.each, counts=counts, applies=tally.applies)
+            counts = tally.fired.clone().expand(len(violated), -1)  # the caller's own
+            return ProbeScores(violation=violated / tally.each, counts=counts, applies=tally.applies.clone())
         runs, entries = len(self._module.plan.runs), len(self._module.plan.y)
         given, y = y, y[..., None] if y.ndim == 2 and entries == 1 else y
         if y.ndim != 3 or y.shape[1:] != (self.inputs.shape[0], entries):

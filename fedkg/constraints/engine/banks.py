@@ -134,9 +134,12 @@ class BankTensors:
         return replace(self, members=members, every=every, **own)
 
     def asking(self, sure: NDArray[np.bool_]) -> BankTensors:
-        """The same bank, asking for no condition that all its rows meet for sure; `sure` [D]."""
+        """The same bank, asking for no condition that all its rows meet for sure; `sure` [D].
+
+        Of a bank over time all stay where one is in doubt: that there is more than one says that rows see traces of their own.
+        """
         doubtful = np.flatnonzero(~sure[self.asked].all(axis=1))
-        if len(doubtful) == self.asked.shape[0]:
+        if len(doubtful) == self.asked.shape[0] or (self.temporal and len(doubtful)):
             return self
         conditions = torch.stack([self.conditions[at] for at in doubtful]) if len(doubtful) else self.conditions[:0]
         return replace(self, asked=self.asked[doubtful], conditions=conditions)

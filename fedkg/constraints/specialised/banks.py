@@ -172,7 +172,9 @@ class SpecialBanks:
         if self._counter is None:
             return self._constant.repeat(clients, 1), None
         limit = min(self._limit, torch.finfo(answers.dtype).max)
-        if self._counter.programs is None:
+        if self._counter.programs is not None:
+            answers = answers.contiguous().resolve_neg()  # loops read number by number what stands in memory
+        else:
             numbers = self._numbers(answers)
             covered = ((numbers.abs() <= limit) | ~self._known[:, None]).transpose(1, 2).flatten(0, 1).all(dim=0)
             values = torch.nan_to_num(numbers)
@@ -188,7 +190,7 @@ class SpecialBanks:
         from fedkg.constraints.specialised import words
 
         values = answers.new_empty((count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places))
-        known = words.lay_out(answers.contiguous().numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
+        known = words.lay_out(answers.numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
         if self._cores:
             self._compute(values, count)
         return self._counter.count(values), None if known.all() else torch.from_numpy(known)

@@ -7,7 +7,7 @@ clients (models), R constraints of the pack (banks in pack order), N and N' inpu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -47,15 +47,20 @@ class Tally:
     """How answers of one shape and type are counted where all that can be checked was, and rules read every one of them.
 
     Attributes:
-        violated: of answers the rows that violate each constraint, int64 [K, R]; None where `Specialised.counts` must say, as where an
-            answer is no finite number.
-        fired: int64 [R], those on which it fires, whatever the answers. each: float64, the same but at least 1. applies: bool, whether any.
+        special: the rules. shape: [K, V, B, H].
+        fired: int64 [R], rows on which each constraint fires, whatever the answers. each: float64, the same but at least 1. applies: bool,
+            whether any.
     """
 
-    violated: Callable[[Tensor], Tensor | None]
+    special: SpecialBanks
+    shape: torch.Size
     fired: Tensor
     each: Tensor
     applies: Tensor
+
+    def violated(self, answers: Tensor) -> Tensor | None:
+        """Rows that violate each constraint, int64 [K, R]; None where `Specialised.counts` must say, as where an answer is not finite."""
+        return self.special.violated(answers.reshape(self.shape))
 
 
 class Specialised:
@@ -127,16 +132,11 @@ class Specialised:
     def tally(self, like: Tensor) -> Tally | None:
         """The short way to `counts` for answers of as many models as these, which it has taken, [K, V, B, H]; None where there is none."""
         module, special = self._module, self._special(computing_dtype(self._batch.x, like))
-        entries, few = len(module.plan.runs) * len(module.plan.y), like.shape[0] * like.shape[2] <= ANSWERS
+        entries, few = len(module.plan.runs) * len(module.plan.y), 0 < like.shape[0] * like.shape[2] <= ANSWERS
         if not (few and self._same_units and module.answers_checked and special.of.inputs.dtype == like.dtype and special.told(entries)):
             return None
-        shape, fired = like.shape, special.fired.clone()
-        return Tally(
-            violated=lambda answers: special.violated(answers.reshape(shape)),
-            fired=fired,
-            each=fired.clamp(min=1).double(),
-            applies=fired > 0,
-        )
+        fired = special.fired.clone()
+        return Tally(special=special, shape=like.shape, fired=fired, each=fired.clamp(min=1).double(), applies=fired > 0)
 
     def _counted(self, special: SpecialBanks, answers: Tensor, unanswered: str) -> tuple[Tensor, Tensor]:
         """Of answers [k, V, P, H]."""

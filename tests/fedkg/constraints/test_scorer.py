@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +16,7 @@ from tries import tries
 
 from fedkg.constraints import ConstraintModule, Probe, columns
 from fedkg.constraints.engine.structure import reads_output
+from fedkg.constraints.specialised import specialised
 from fedkg.pack import Pack
 
 
@@ -83,3 +89,52 @@ def test_an_answer_that_no_rule_reads_is_looked_at_too() -> None:
     y[1, 0, 0] = torch.nan  # what the row says is open, for a cause of its own, and its answer is no number: violated
     assert torch.equal(probe.score(y).violation, Probe(module, x).score(y).violation)
     assert probe.score(y).violation[0].equal(before[0])
+
+
+@pytest.mark.parametrize("models", [1, 3])
+@pytest.mark.parametrize("rows", [63, 64])
+def test_answers_are_counted_wherever_they_stand(models: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One output of two, of samples by models, every other sample, with the sign turned; some models at a time, too."""
+    generator = torch.Generator().manual_seed(models)
+    module, x = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"])), torch.randn(rows, 4, generator=generator)
+    y = torch.randn(models, rows, generator=generator)
+    aside = [torch.stack([y, 5.0 - y], dim=-1)[..., 0], y.repeat_interleave(2, dim=1)[:, ::2], torch._neg_view(-y), y.T.contiguous().T]
+    for most in (specialised.ANSWERS, rows):
+        monkeypatch.setattr(specialised, "ANSWERS", most)
+        probe, expected = Probe(module, x), Probe(module, x).score(y)
+        for answers in aside * 2:
+            found = probe.score(answers)
+            assert torch.equal(found.violation, expected.violation)
+            assert torch.equal(found.counts, expected.counts)
+
+
+def test_scores_are_the_callers_own() -> None:
+    module = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"]))
+    probe, y = Probe(module, torch.ones(64, 4)), torch.zeros(1, 64)
+    first = [probe.score(y), probe.score(y)][1]
+    expected = first.violation.clone(), first.counts.clone(), first.applies.clone()
+    for part in (first.violation, first.counts, first.applies):
+        part.zero_()
+    again = probe.score(y)
+    for found, wanted in zip((again.violation, again.counts, again.applies), expected, strict=True):
+        assert wanted.any()
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda probe: pickle.loads(pickle.dumps(probe))])
+def test_a_probe_that_has_scored_is_copied(copied: Callable[[Probe], Probe]) -> None:
+    module = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"]))
+    probe, y = Probe(module, torch.ones(64, 4)), torch.linspace(0.0, 1.0, 128).view(2, 64)
+    expected = probe.score(y).violation
+    assert expected.any()
+    assert torch.equal(copied(probe).score(y).violation, expected)
+
+
+def test_no_model_at_all_says_the_same_each_time() -> None:
+    module = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"]))
+    probe = Probe(module, torch.ones(64, 4))
+    for _ in range(2):
+        probe.score(torch.zeros(1, 64))
+        scores = probe.score(torch.zeros(0, 64))
+        assert not scores.applies.any()
+        assert scores.violation.shape == scores.counts.shape == (0, probe.constraints)

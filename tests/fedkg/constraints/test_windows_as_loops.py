@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import pack_of
+from strategies import CATEGORY, X, Y, bank_of, pack_of
 from test_hoisting import LAYOUT, contract
 from test_hoisting import bank_rows as rows_of
 from torch import Tensor
@@ -176,4 +177,27 @@ def test_a_traced_call_says_what_a_plain_one_says(shape: str, end: Any, longest:
 
         graph = make_fx(work, tracing_mode="fake")(*args)
         for ours, theirs in zip(graph(*args), said(module, x, y, weight if weighed else None, opened=False), strict=True):
+            torch.testing.assert_close(ours, theirs, equal_nan=True)
+
+
+def test_traces_of_keyed_rows_are_their_own_where_they_are_traced() -> None:
+    """The steps before and after one of a row's key are its neighbours, whatever condition is left out because it is always met."""
+    dice = np.random.default_rng(5)
+    skeleton = over("always", le(Slot(index=0, role="output"), A))
+    one = bank_of(skeleton, [1.0, 0.0, 2.0, 0.5], [CATEGORY + 1], rows=4)
+    codes = np.array([[0], [1], [2], [0]], dtype=np.int32)
+    for keys in ([CATEGORY] * 4, [CATEGORY, CATEGORY, CATEGORY, -1]):
+        bank = replace(
+            one, keys=np.array(keys, dtype=np.int32)[:, None], codes=codes, params=one.params + np.arange(4)[:, None] * [1, 0, 0, 0]
+        )
+        module = ConstraintModule(pack_of([bank]), x=X, y=Y)
+        x, y = (torch.from_numpy(dice.integers(-3, 4, (5, 13, width)) / 2.0) for width in (4, 5))
+        x[..., 3] = torch.from_numpy(dice.integers(0, 3, (5, 13)))
+        args = [x, y.requires_grad_()]
+
+        def work(*given: Tensor, module: ConstraintModule = module) -> tuple[Tensor, ...]:
+            return said(module, *given, None, opened=True)
+
+        graph = make_fx(work, tracing_mode="fake")(*args)
+        for ours, theirs in zip(graph(*args), said(module, x, y, None, opened=False), strict=True):
             torch.testing.assert_close(ours, theirs, equal_nan=True)
