@@ -25,6 +25,7 @@ from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.extremes import lower, soft_extreme, upper
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.reading import Reading
+from fedkg.constraints.engine.roots import root
 from fedkg.constraints.engine.sets import reduce_members
 from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.structure import has_constant_slope, has_strict
@@ -39,7 +40,7 @@ HAIR = 1e-30
 
 UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "abs": torch.abs,
-    "sqrt": torch.sqrt,
+    "sqrt": root,
     "exp": torch.exp,
     "log": torch.log,
     "sin": torch.sin,
@@ -297,7 +298,7 @@ def _choose(term: Choose, reading: Reading, guarded: bool) -> Tensor:
 def _power(base: Tensor, exponent: float) -> Tensor:
     if is_multiplication(exponent):
         return multiplied(base, int(exponent))
-    return torch.sqrt(base) if exponent == 0.5 else torch.pow(base, exponent)
+    return root(base) if exponent == 0.5 else torch.pow(base, exponent)
 
 
 def _call(call: Call, args: list[Tensor], guarded: bool) -> Tensor:

@@ -66,8 +66,8 @@ class Tally:
 class Specialised:
     """What a module says on one batch, with all that reads inputs alone evaluated beforehand. `ConstraintModule.specialise` makes it.
 
-    The verdicts are those of the module, to the last bit (with roots: to a rounding of the root, `torch.sqrt` is not always the nearest
-    number). What is evaluated beforehand takes a number per sample and folded part of a constraint. Gradients go to the answers.
+    The verdicts are those of the module, to the last bit. What is evaluated beforehand takes a number per sample and folded part of a
+    constraint. Gradients go to the answers.
     """
 
     def __init__(self, module: ConstraintModule, batch: Batch) -> None:
