@@ -320,7 +320,7 @@ class ConstraintModule(nn.Module):
         self._number = number_of(self)
 
     def _checked(self, x: Any) -> Tensor:
-        batch: Tensor = x if isinstance(x, Tensor) else torch.as_tensor(x)  # which would follow `torch.set_default_device`
+        batch = _as_batch(x)
         features = len(self.plan.x.names)
         if batch.ndim not in (2, 3) or batch.shape[-1] != features:
             raise LayoutError(
@@ -364,3 +364,20 @@ def _weights(weight: Tensor, shape: tuple[int, ...]) -> Tensor:
         return weight.flatten()
     expected = f"shape {list(shape)}" + (f" or {list(shape[:1])}" if len(shape) == 2 else "")
     raise LayoutError("sample_weight does not fit the batch", expected=expected, received=f"shape {list(weight.shape)}")
+
+
+def _as_batch(x: Any) -> Tensor:
+    """`x` as a tensor of real numbers. Raises LayoutError."""
+    batch: Tensor = x if isinstance(x, Tensor) else _as_tensor(x)
+    if batch.is_complex():
+        raise LayoutError("x has complex numbers, of which rules would see half", received=str(batch.dtype), help="x.real, or x.abs()")
+    return batch
+
+
+def _as_tensor(x: Any) -> Tensor:
+    if callable(x):
+        raise LayoutError("x is a model, and not a batch", received=type(x).__name__, help="the batch comes first: rules(x, model)")
+    try:
+        return torch.as_tensor(x)  # follows `torch.set_default_device`
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise LayoutError("x is no batch of numbers", received=f"{type(x).__name__}: {error}", help="a tensor or an array") from error

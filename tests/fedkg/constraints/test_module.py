@@ -265,6 +265,21 @@ def test_features_of_a_wrong_shape_are_refused() -> None:
         ConstraintModule(guarded(1.0), x=X, y=Y)(torch.zeros(3, 5), torch.zeros(3, 5))
 
 
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (nn.Linear(4, 1), "the batch comes first"),
+        (["a", "b"], "no batch of numbers"),
+        (None, "no batch of numbers"),
+        (torch.zeros(3, 4, dtype=torch.complex64), "complex"),
+    ],
+)
+def test_what_is_no_batch_is_refused(x: object, said: str) -> None:
+    rules = ConstraintModule(guarded(limit=0.0), x=X, y=Y)
+    with pytest.raises(LayoutError, match=said):
+        rules(x, torch.zeros(3, 5))  # type: ignore[arg-type]
+
+
 def test_layouts_that_lack_what_rules_read_are_refused() -> None:
     with pytest.raises(LayoutError, match=r"`torque` \(header `Torque \[Nm\]`\)"):
         ConstraintModule(guarded(1.0), x=columns(["wear"]), y=Y)
