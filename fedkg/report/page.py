@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,26 @@ def write_report(folder: str | Path) -> Path:
     """
     records = read_sweep(Path(folder)) if is_sweep(Path(folder)) else read_run(Path(folder))
     target = records.folder / "report.html"
+    for old in records.folder.glob(".report.*.part"):
+        if not _is_running(int(old.name.split(".")[2])):
+            old.unlink(missing_ok=True)
     partial = target.with_name(f".report.{os.getpid()}.part")
     partial.write_text(page(records), encoding="utf-8")
     partial.replace(target)
     return target
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is a process with a number, on this machine; where the system cannot be asked without harm, yes."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def page(records: RunRecords) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -109,6 +110,20 @@ def test_equal_folders_give_equal_reports(run_folder: RunFolder) -> None:
     first = write_report(folder).read_bytes()
     assert write_report(folder).read_bytes() == first
     assert not list(folder.glob(".report*"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked after there")
+def test_what_a_killed_process_left_half_written_is_taken_away(run_folder: RunFolder) -> None:
+    folder = run_folder()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        half, writing = (folder / f".report.{process}.part" for process in (other.pid, os.getppid()))
+        half.write_text("<html>")
+        writing.write_text("<html>")
+        write_report(folder)
+        assert half.exists()
+    write_report(folder)
+    assert not half.exists()
+    assert writing.exists()
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
