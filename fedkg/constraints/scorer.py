@@ -76,6 +76,16 @@ class Probe:
         applied = set(self.rule[scores.applies].tolist())
         return tuple(names[rule] for rule in sorted(set(self.rule.tolist()) - applied))
 
+    def violation(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """`ProbeScores.violation` and `applies`, which is all that weights are made of; `y` as in `score`."""
+        y = y.detach()
+        tally = self._tallies.get((y.shape, y.dtype))
+        violated = None if tally is None else tally.violated(y)
+        if tally is None or violated is None:
+            scores = self.score(y)
+            return scores.violation, scores.applies
+        return violated / tally.each, tally.applies.clone()
+
     def score(self, y: Tensor) -> ProbeScores:
         """The scores of K clients by their models' answers on `inputs`.
 
@@ -85,11 +95,6 @@ class Probe:
             y: [K, V * P, H], or [K, V * P] for one output.
         """
         y = y.detach()
-        tally = self._tallies.get((y.shape, y.dtype))
-        violated = None if tally is None else tally.violated(y)
-        if tally is not None and violated is not None:
-            counts = tally.fired.clone().expand(len(violated), -1)  # the caller's own
-            return ProbeScores(violation=violated / tally.each, counts=counts, applies=tally.applies.clone())
         runs, entries = len(self._module.plan.runs), len(self._module.plan.y)
         given, y = y, y[..., None] if y.ndim == 2 and entries == 1 else y
         if y.ndim != 3 or y.shape[1:] != (self.inputs.shape[0], entries):
@@ -98,7 +103,7 @@ class Probe:
             )
         answers = y.reshape(y.shape[0], runs, self.rows, entries)
         found = self._rules.counts(answers, unanswered="violated")
-        if tally is None and self._whole and len(self._tallies) < MOST:
+        if self._whole and len(self._tallies) < MOST and (given.shape, given.dtype) not in self._tallies:
             short = self._rules.tally(answers)
             if short is not None:
                 self._tallies[given.shape, given.dtype] = short

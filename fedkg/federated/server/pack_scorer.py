@@ -77,8 +77,8 @@ class PackScorer:
     def _scored(self, answers: Tensor) -> ProbeScores:
         """By answers [C, V * P, H]."""
         with torch.no_grad():
-            scores = self._probe.score(answers)
-        return ProbeScores(violation=scores.violation, applies=scores.applies)
+            violation, applies = self._probe.violation(answers)
+        return ProbeScores(violation=violation, applies=applies)
 
 
 def scored_rows(rules: ConstraintModule) -> ScoredRows:

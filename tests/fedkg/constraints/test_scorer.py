@@ -76,7 +76,11 @@ def test_answers_like_earlier_ones_are_counted_the_short_way(rows: int, dtype: t
         assert torch.equal(again.violation, afresh.violation)
         assert torch.equal(again.counts, afresh.counts)
         assert torch.equal(again.applies, afresh.applies)
+        shares, applies = probe.violation(given_as)
+        assert torch.equal(shares, afresh.violation)
+        assert torch.equal(applies, afresh.applies)
         assert not again.violation.requires_grad
+        assert not shares.requires_grad
 
 
 def test_an_answer_that_no_rule_reads_is_looked_at_too() -> None:
@@ -87,7 +91,7 @@ def test_an_answer_that_no_rule_reads_is_looked_at_too() -> None:
     probe = Probe(module, x)
     before = probe.score(y).violation
     y[1, 0, 0] = torch.nan  # what the row says is open, for a cause of its own, and its answer is no number: violated
-    assert torch.equal(probe.score(y).violation, Probe(module, x).score(y).violation)
+    assert torch.equal(probe.violation(y)[0], Probe(module, x).score(y).violation)
     assert probe.score(y).violation[0].equal(before[0])
 
 
@@ -106,12 +110,16 @@ def test_answers_are_counted_wherever_they_stand(models: int, rows: int, monkeyp
             found = probe.score(answers)
             assert torch.equal(found.violation, expected.violation)
             assert torch.equal(found.counts, expected.counts)
+            assert torch.equal(probe.violation(answers)[0], expected.violation)
 
 
 def test_scores_are_the_callers_own() -> None:
     module = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"]))
     probe, y = Probe(module, torch.ones(64, 4)), torch.zeros(1, 64)
     first = [probe.score(y), probe.score(y)][1]
+    for part in probe.violation(y):
+        part.zero_()
+    assert first.applies.equal(probe.violation(y)[1])
     expected = first.violation.clone(), first.counts.clone(), first.applies.clone()
     for part in (first.violation, first.counts, first.applies):
         part.zero_()
@@ -127,7 +135,7 @@ def test_a_probe_that_has_scored_is_copied(copied: Callable[[Probe], Probe]) -> 
     probe, y = Probe(module, torch.ones(64, 4)), torch.linspace(0.0, 1.0, 128).view(2, 64)
     expected = probe.score(y).violation
     assert expected.any()
-    assert torch.equal(copied(probe).score(y).violation, expected)
+    assert torch.equal(copied(probe).violation(y)[0], expected)
 
 
 def test_no_model_at_all_says_the_same_each_time() -> None:
@@ -136,5 +144,6 @@ def test_no_model_at_all_says_the_same_each_time() -> None:
     for _ in range(2):
         probe.score(torch.zeros(1, 64))
         scores = probe.score(torch.zeros(0, 64))
+        assert not probe.violation(torch.zeros(0, 64))[1].any()
         assert not scores.applies.any()
         assert scores.violation.shape == scores.counts.shape == (0, probe.constraints)
