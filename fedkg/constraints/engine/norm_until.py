@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fedkg.constraints.engine.norms import signed_roots, signed_squares, upper_shares, upper_square
-from fedkg.constraints.engine.sliding import growth
+from fedkg.constraints.engine.sliding import fronted, growth
 from fedkg.constraints.engine.unknown import between
 
 
@@ -99,8 +99,7 @@ class _NormUntil(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any) -> tuple[Tensor, int]:
         """More traces."""
-        pairs = zip((left, right), in_dims, strict=False)
-        sides = [side.expand(info.batch_size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
+        sides = fronted((left, right), in_dims, info.batch_size)
         found: Tensor = _NormUntil.apply(*(side.flatten(0, 1) for side in sides), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found.reshape(info.batch_size, -1, found.shape[1]), 0
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fedkg.constraints.engine.constants import constant
-from fedkg.constraints.engine.sliding import until_within
+from fedkg.constraints.engine.sliding import fronted, until_within
 
 LONGEST = 64
 """Windows of more steps are left to `sliding`: it takes about log2(w) passes where a loop computes w values, and an accelerator does some
@@ -201,8 +201,7 @@ class _Until(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *form: Any) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        pairs = zip((left, right), in_dims, strict=False)
-        sides = [side.expand(info.batch_size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
+        sides = fronted((left, right), in_dims, info.batch_size)
         found: Tensor = _Until.apply(*sides, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found, 0
 

@@ -14,8 +14,8 @@ HALVES = float((1 << 27) + 1)
 def root(value: Tensor) -> Tensor:
     """The square root; its gradient is that of `torch.sqrt`.
 
-    On a processor that is off by one in the last place for every sixth number of float32, and one in eighty of float64: enough for a
-    verdict to turn where a bound is met exactly.
+    On a processor that is at times off by one in the last place, more often in float32: enough for a verdict to turn where a bound is met
+    exactly.
     """
     found = torch.sqrt(value)
     if value.device.type != "cpu" or value.dtype not in (torch.float32, torch.float64) or being_traced():

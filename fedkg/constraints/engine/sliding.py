@@ -9,6 +9,7 @@ Letters: T steps; values are [..., T].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -146,8 +147,7 @@ class _Until(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        pairs = zip((left, right), in_dims, strict=False)
-        sides = [side.expand(info.batch_size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
+        sides = fronted((left, right), in_dims, info.batch_size)
         found: Tensor = _Until.apply(*sides, *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found, 0
 
@@ -175,6 +175,12 @@ class _Until(torch.autograd.Function):
                     whole.narrow(-1, 0, part.shape[-1]).add_(part)
                 of_kept, of_found = (pad(part, (1, 0)) for part in to_there)
         return (of_left + of_kept)[..., :steps], (of_right + of_found)[..., :steps], None, None, None, None
+
+
+def fronted(sides: Sequence[Tensor], dims: Sequence[int | None], size: int) -> list[Tensor]:
+    """Sides as `vmap` gives them, the dimension that it is over (None: none, the same for all) in front, of so many."""
+    pairs = zip(sides, dims, strict=False)
+    return [side.expand(size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
 
 
 def growth(width: int) -> list[tuple[int, bool]]:

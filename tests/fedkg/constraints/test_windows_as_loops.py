@@ -55,7 +55,7 @@ def with_slopes(work: Callable[..., Tensor], by: Tensor, *parts: Tensor) -> list
     return [work(*parts), found.detach(), *torch.autograd.grad(found, leaves, by)]
 
 
-def equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
+def assert_equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
     assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True)), (ours, theirs)
 
 
@@ -69,7 +69,7 @@ def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> N
         parts = zip(own, windows.tolist(), strict=True)
         return torch.stack([sliding.extreme(p, int(a), int(b), c, lowest=lowest, past=past) for p, (a, b, c) in parts])
 
-    equal(
+    assert_equal(
         with_slopes(lambda own: reduced.extreme(own, ends, lowest=lowest, past=past), slopes, values),
         with_slopes(by_passes, slopes, values),
     )
@@ -85,7 +85,7 @@ def test_until_is_that_of_passes(case: Case, lowest: bool) -> None:
         parts = zip(one, other, windows.tolist(), strict=True)
         return torch.stack([sliding.until_within(p, q, int(a), int(b), c, lowest=lowest) for p, q, (a, b, c) in parts])
 
-    equal(
+    assert_equal(
         with_slopes(lambda p, q: reduced.until(p, q, ends, lowest=lowest), slopes, left, right), with_slopes(by_passes, slopes, left, right)
     )
 
@@ -105,7 +105,7 @@ def test_many_at_once(one_window: bool) -> None:
         return torch.func.grad(total, argnums=(0, 1))(p, q)
 
     expected = [torch.stack(parts) for parts in zip(*(both(*each) for each in zip(left, right, by, strict=True)), strict=True)]
-    equal(list(torch.func.vmap(both)(left, right, by)), expected)
+    assert_equal(list(torch.func.vmap(both)(left, right, by)), expected)
 
 
 def test_what_is_unknown_is_seen_in_a_mirror() -> None:
