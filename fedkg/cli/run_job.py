@@ -111,7 +111,12 @@ def run(
 def _there(path: Path | None) -> None:
     """Raises UsageError where no file stands in the job file's place."""
     if path is not None and path.is_dir():
-        raise UsageError(f"{path} is a folder, not a job file", help=f"to go on with the run in it: fedkg run --resume {path}")
+        from fedkg.jobs.folder import ENVIRONMENT
+        from fedkg.jobs.sweep.plan import is_sweep
+
+        is_run = (path / ENVIRONMENT).is_file() or is_sweep(path)
+        advice = f"to go on with the run in it: fedkg run --resume {path}" if is_run else "give the job file, job.yaml or as it is called"
+        raise UsageError(f"{path} is a folder, not a job file", help=advice)
     if path is not None and not path.is_file():
         raise UsageError(f"there is no job file {path}", help="a path is looked for in the folder you stand in")
 

@@ -185,7 +185,9 @@ def test_a_folder_in_place_of_a_job_is_told_how_to_go_on(fedkg: Command, tmp_pat
     done = fedkg("run", "tuesday")
     assert done.code == 2
     assert "tuesday is a folder, not a job file" in done.err
-    assert "fedkg run --resume tuesday" in done.err
+    assert "give the job file" in done.err
+    (tmp_path / "tuesday" / "environment.json").write_text("{}")
+    assert "fedkg run --resume tuesday" in fedkg("run", "tuesday").err
 
 
 def test_text_that_is_no_job_is_named_in_words(fedkg: Command, tmp_path: Path) -> None:
