@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import json
 import multiprocessing
@@ -86,7 +87,7 @@ def module(rows: Array, ends: Array) -> ConstraintModule:
 
 
 def pishield(rows: Array, ends: Array, answers: Tensor, channel: Connection) -> None:
-    """Sends the layer's answers, then for each message the milliseconds of one pass, after it has been built."""
+    """Sends the layer's answers, then for each message, whether with backward, the milliseconds of one pass, after it has been built."""
     from pishield.shield_layer import build_shield_layer
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -100,31 +101,46 @@ def pishield(rows: Array, ends: Array, answers: Tensor, channel: Connection) -> 
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         layer = build_shield_layer(OUTPUTS, str(path), requirements_type="linear")
         channel.send(layer(answers).numpy())
-        while channel.recv():
-            channel.send(timed(lambda: layer(answers)))
+        while True:
+            channel.send(timed(passing(layer, answers, backward=channel.recv())))
 
 
 @contextlib.contextmanager
-def peer(rows: Array, ends: Array, answers: Tensor, patience: float) -> Iterator[tuple[Tensor, Callable[[], float]] | None]:
-    """What PiShield answers, and how long one more pass takes; None when it does not finish."""
+def peer(rows: Array, ends: Array, answers: Tensor, patience: float) -> Iterator[tuple[Tensor, Callable[[bool], float]] | None]:
+    """What PiShield answers, and how long one more pass takes, with backward or without; None when it does not finish."""
     here, there = multiprocessing.get_context("spawn").Pipe()
     work = multiprocessing.get_context("spawn").Process(target=pishield, args=(rows, ends, answers, there))
     work.start()
     there.close()
 
-    def once() -> float:
-        here.send(True)
+    def once(backward: bool) -> float:
+        here.send(backward)
         return float(here.recv())
 
     try:
         found = here.recv() if here.poll(patience) else None
     except EOFError:
         found = None
+    if found is None:
+        work.kill()
+        work.join()
     try:
         yield None if found is None else (torch.from_numpy(found), once)
     finally:
         work.kill()
         work.join()
+
+
+def passing(layer: Callable[[Tensor], Tensor], answers: Tensor, *, backward: bool) -> Callable[[], object]:
+    """One pass through a layer; with backward for a slope of ones."""
+    if not backward:
+        return lambda: layer(answers)
+    given = answers.clone().requires_grad_()
+
+    def both() -> None:
+        layer(given).sum().backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+
+    return both
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -138,6 +154,29 @@ def broken(rows: Array, ends: Array, answers: Tensor) -> tuple[float, float]:
     """The share of answers that break a rule by more than the tolerance, and the largest amount."""
     missed = ends - answers.double().numpy() @ rows.T
     return float((missed > TOLERANCE).any(1).mean()), float(missed.max())
+
+
+def compared(
+    count: int, batch: int, backward: bool, times: list[float], others: list[float], own: float, floor: float
+) -> dict[str, object]:
+    """A line of what is found: the medians, and of passes one after the other the median ratio."""
+    ours, what = statistics.median(times), "forward and backward" if backward else "forward"
+    spread = f"{min(times):.1f} .. {max(times):.1f}"
+    claim: dict[str, object] = {
+        "claim": f"{count} linear rules x batch {batch}, {what}, ms",
+        "ours": round(ours, 3),
+        "spread": spread,
+        "peer_name": "PiShield",
+        "floor": round(floor, 4),
+    }
+    if not others:
+        print(f"               {what}: {ours:.2f} ms ({spread}); PiShield does not finish, or not with a smaller set")
+        reason = f"PiShield does not finish; {own:.2%} of ours break a rule"
+        return {**claim, "peer": None, "ratio": None, "reason": reason, "target": None}
+    peer = statistics.median(others)
+    ratio = statistics.median(other / own_time for other, own_time in zip(others, times, strict=True))
+    print(f"               {what}: {ours:.2f} ms ({spread}), PiShield {peer:.2f} ms ({min(others):.1f} .. {max(others):.1f}): {ratio:.2f}x")
+    return {**claim, "peer": round(peer, 3), "ratio": round(ratio, 2), "target": 1.0, "holds": own == 0 and ratio >= 1}
 
 
 def main() -> None:
@@ -165,37 +204,22 @@ def main() -> None:
         assert float(exact.residual.max()) < 1e-9
         assert float((exact.point - moved).abs().max()) < 1e-4
         own, worst = broken(rows, ends, moved)
-        times: list[float] = []
-        others: list[float] = []
+        floor = min(timed(functools.partial(torch.add, answers, 1)) for _ in range(20))
+        layer = functools.partial(rules.project, x)
+        print(f"  {count:5d} rules  fedkg    {own:7.2%} broken, by {worst:8.1e} at most")
         with peer(rows, ends, answers, options.patience) if finishes else contextlib.nullcontext() as theirs:
             finishes = theirs is not None
-            for _ in range(options.repeats):
-                times.append(timed(lambda rules=rules, x=x, y=y: rules.project(x, y)))
-                if theirs is not None:
-                    others.append(theirs[1]())
-        ours = statistics.median(times)
-        floor = min(timed(lambda answers=answers: answers + 1) for _ in range(20))
-        print(
-            f"  {count:5d} rules  fedkg    {own:7.2%} broken, by {worst:8.1e} at most; {ours:9.2f} ms, {min(times):.1f} .. {max(times):.1f}"
-        )
-        claim: dict[str, object] = {
-            "claim": f"{count} linear rules x batch {options.batch}, ms",
-            "ours": round(ours, 3),
-            "peer_name": "PiShield",
-        }
-        if theirs is None:
-            print(
-                f"               PiShield  does not finish within {options.patience:g} s and {MEMORY >> 30} GiB, or a smaller set did not"
-            )
-            claim |= {"peer": None, "ratio": None, "reason": f"PiShield does not finish; {own:.2%} of ours break a rule"}
-            claim |= {"target": None}
-        else:
-            share, far = broken(rows, ends, theirs[0])
-            median = statistics.median(others)
-            print(f"               PiShield {share:7.2%} broken, by {far:8.1e} at most; {median:9.2f} ms")
-            ratio = statistics.median(other / own_time for other, own_time in zip(others, times, strict=True))
-            claim |= {"peer": round(median, 3), "ratio": round(ratio, 2), "target": 1.0, "holds": own == 0 and ratio >= 1}
-        results.append({**claim, "spread": f"{min(times):.1f} .. {max(times):.1f}", "floor": round(floor, 4)})
+            if theirs is not None:
+                share, far = broken(rows, ends, theirs[0])
+                print(f"               PiShield {share:7.2%} broken, by {far:8.1e} at most")
+            for backward in (False, True):
+                times, others = [], []
+                passing(layer, y, backward=backward)()  # loops are compiled once per machine
+                for _ in range(options.repeats):
+                    times.append(timed(passing(layer, y, backward=backward)))
+                    if theirs is not None:
+                        others.append(theirs[1](backward))
+                results.append(compared(count, options.batch, backward, times, others, own, floor))
         kept &= own == 0
     text = f"no rule broken by more than {TOLERANCE:g} in any of {len(SIZES)} feasible sets of {SIZES[0]} to {SIZES[-1]} rules"
     results.append({"claim": text, "ratio": None, "reason": "the share broken is printed for each", "target": 0, "holds": kept})

@@ -1,6 +1,6 @@
-"""In which order the equations of some rows among themselves are solved, and which numbers meet in it: once for all points.
+"""Few rows that all points share, as loops over points side by side read them: which numbers meet, found once for all points.
 
-Letters: m rows, E entries of the factor on and below its diagonal.
+Letters: n the length of a point, m rows, E entries of the factor on and below its diagonal.
 """
 
 from __future__ import annotations
@@ -11,17 +11,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Numbers = NDArray[np.float64]
 Places = NDArray[np.uint32]
-WIDTH = 4
-"""Sums are added up so many products at a time; those missing to a multiple of it are products with 0."""
 
 
 class Sums(NamedTuple):
-    """Sums of products: the i-th has those of the numbers at `left` and `right` from ``at[i]`` to before ``at[i + 1]``, in fours."""
+    """Sums of products: the i-th has those of the numbers at `left` and `right` from ``at[i]`` to before ``at[i + 1]``."""
 
     at: Places
     left: Places
     right: Places
+
+
+class Weighted(NamedTuple):
+    """Sums of numbers at `place`, each times the one in `by`: the i-th has those from ``at[i]`` to before ``at[i + 1]``."""
+
+    at: Places
+    place: Places
+    by: Numbers
 
 
 class Pattern(NamedTuple):
@@ -30,18 +37,50 @@ class Pattern(NamedTuple):
     Attributes:
         order: [m], which row stands where: that with the fewest others left beside it first. All else is meant in this order.
         row, column: [E] of the entries, column by column from the diagonal on.
-        near: for each row the others not at right angles to it, on the left; m for none.
-        pairs: for each entry those that are multiplied for it; E for none.
-        before, after: for each row the entries of L and the rows that they stand for, in its row and in its column; E and m for none.
+        pairs: for each entry those that are multiplied for it.
+        before, after: for each row the entries of L and the rows that they stand for, in its row and in its column.
     """
 
     order: Places
     row: Places
     column: Places
-    near: Sums
     pairs: Sums
     before: Sums
     after: Sums
+
+
+class Shared(NamedTuple):
+    """Rows of length 1 (or 0), in the order of the pattern.
+
+    Attributes:
+        entries: [E] of the Gram matrix. square: [m], its diagonal. near: what other rows' multipliers add to a row's value.
+        scale: [m], one over the lengths that the rows had.
+        less: for each row minus what it adds up of a point. back: for each entry of a point the rows that it stands in.
+    """
+
+    plan: Pattern
+    entries: Numbers
+    square: Numbers
+    near: Weighted
+    scale: Numbers
+    less: Weighted
+    back: Weighted
+
+
+def shared_rows(matrix: Numbers, gram: Numbers, length: Numbers) -> Shared:
+    """Rows [m, n] of length 1 with their Gram matrix [m, m], and the lengths [m] that they had."""
+    plan = pattern((gram != 0).tobytes(), len(gram))
+    rows, ordered = matrix[plan.order], gram[plan.order][:, plan.order]
+    square = ordered.diagonal().copy()
+    return Shared(
+        plan=plan,
+        entries=ordered[plan.row, plan.column],
+        square=square,
+        near=_weighted(ordered - np.diag(square)),
+        scale=1 / length[plan.order],
+        less=_weighted(-rows),
+        back=_weighted(rows.T),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -63,23 +102,27 @@ def pattern(beside: bytes, m: int) -> Pattern:
     under = columns & ~np.eye(m, dtype=np.bool_)
     into, source = under.T.nonzero()
     start, end = under.nonzero()
-    at, other = (given[order][:, order] & ~np.eye(m, dtype=np.bool_)).nonzero()
     return Pattern(
         order=order.astype(np.uint32),
         row=row.astype(np.uint32),
         column=column.astype(np.uint32),
-        near=_sums(at, other, other, m, m, m),
-        pairs=_sums(owner, place[row[owner], between], place[column[owner], between], count, count, count),
-        before=_sums(into, place[into, source], source, m, count, m),
-        after=_sums(start, place[end, start], end, m, count, m),
+        pairs=_sums(owner, count, place[row[owner], between], place[column[owner], between]),
+        before=_sums(into, m, place[into, source], source),
+        after=_sums(start, m, place[end, start], end),
     )
 
 
-def _sums(owner: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], count: int, no_left: int, no_right: int) -> Sums:
-    """The sums of `count` owners, int64 [products], which never fall; `no_left` and `no_right` are the places of a 0."""
-    sizes = np.bincount(owner, minlength=count)
-    ends = np.concatenate([[0], (-(-sizes // WIDTH) * WIDTH).cumsum()])
-    places = ends[owner] + np.arange(len(owner)) - (sizes.cumsum() - sizes)[owner]
-    full = np.full((2, ends[-1]), [[no_left], [no_right]])
-    full[0, places], full[1, places] = left, right
-    return Sums(ends.astype(np.uint32), full[0].astype(np.uint32), full[1].astype(np.uint32))
+def _sums(owner: NDArray[np.int64], count: int, left: NDArray[np.int64], right: NDArray[np.int64]) -> Sums:
+    """The sums of `count` owners, int64 [products], which never fall."""
+    return Sums(_ends(owner, count), left.astype(np.uint32), right.astype(np.uint32))
+
+
+def _weighted(matrix: Numbers) -> Weighted:
+    """The sums that a matrix [sums, numbers] makes of as many numbers."""
+    owner, number = matrix.nonzero()
+    return Weighted(_ends(owner, len(matrix)), number.astype(np.uint32), matrix[owner, number])
+
+
+def _ends(owner: NDArray[np.int64], count: int) -> Places:
+    """Where the parts of each owner end, and before them 0, [count + 1]."""
+    return np.concatenate([[0], np.bincount(owner, minlength=count).cumsum()]).astype(np.uint32)

@@ -6,9 +6,12 @@ Letters: B points, n their length, m rows, k rows of a point that are taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
+
+from fedkg.projection.polytope_pattern import Shared, shared_rows
 
 RIDGE = 1e-12
 """Added to the Gram matrix of rows of length 1: rows may depend on each other."""
@@ -16,11 +19,14 @@ SOFT, STIFF, RELAXATION = 1.5, 3.0, 1.6
 """Of the splitting, the first for fewer rows than entries: measured best for rows of length 1, whatever the unit of the points."""
 LOOK, STEPS, SETTLED = 5, 200, 0.3
 """Steps of the splitting between two looks at the rows taken, and at most; below how many changes for each point it ends."""
+ROWS, NEAR, PAIRS, OVER = 256, 4096, 16384, 1.25
+"""So many rows at most, entries of their Gram matrix that are not 0, products for its factor, and times more rows than a point has
+entries, go through loops over points side by side: measured best below."""
 ENTRIES = 1 << 16
 """Of the matrices of equations that are solved together: of points with about as many rows taken each, and few enough for a cache."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Unit:
     """Rows of length 1 (or 0), whatever their ends.
 
@@ -32,6 +38,22 @@ class Unit:
     matrix: Tensor
     length: Tensor
     gram: Tensor | None
+
+    def of(self, chosen: Tensor) -> Unit:
+        """The rows of some points, int64 [b]."""
+        return self if self.gram is not None else Unit(self.matrix[chosen], self.length[chosen], None)
+
+    @cached_property
+    def shared(self) -> Shared | None:
+        """The rows for loops over points side by side: where all points share them, on a CPU, and they are few, or most of them at right
+        angles to each other."""
+        gram = self.gram
+        if gram is None or gram.device.type != "cpu" or not 0 < len(gram) <= min(ROWS, OVER * self.matrix.shape[1]):
+            return None
+        if int(torch.count_nonzero(gram)) > NEAR:
+            return None
+        found = shared_rows(self.matrix.numpy(), gram.numpy(), self.length.numpy())
+        return found if len(found.plan.pairs.left) <= PAIRS else None
 
 
 def unit_rows(matrix: Tensor) -> Unit:

@@ -1,7 +1,7 @@
-"""The rows that hold points back, guessed and made right in compiled loops, for few rows that all points share.
+"""The points nearest to others between few rows that all of them share, in compiled loops over many points side by side.
 
-All of it happens among the rows, for many points side by side: each number of theirs is an array over the points, and what is done to it is
-the same for each, whichever rows it takes. What multipliers move a row's value by is a sum over the rows beside it.
+The rows that hold a point back are guessed, and made right, among the rows alone: each number of theirs is an array over the points. What a
+loop reads of a point it reads where the point stands, and what it finds it writes there: nothing else passes through memory.
 
 Letters: B points, n their length, m rows, S points side by side, E entries of the factor (see `polytope_pattern`).
 """
@@ -13,38 +13,98 @@ from numpy.typing import NDArray
 
 from fedkg.kernels import inner, kernel
 from fedkg.parts import in_parts
-from fedkg.projection.polytope_pattern import Pattern, Sums, pattern
-from fedkg.projection.polytope_rows import RIDGE
+from fedkg.projection.polytope_loops import LEAST, chosen, factored, levels, moved, read, solved, taken_back, width, without
+from fedkg.projection.polytope_pattern import Shared, Weighted
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
-SWEEPS, BLOCKS = 6, 8
+SWEEPS, BLOCKS = 8, 8
 """Passes over the rows for the guess; exchanges of many rows at most."""
-SIDE = 64
-"""Points side by side: many for each run over them, few enough for their numbers to stay in a near cache."""
-LEAST = 64
-"""Points that a thread of its own is worth."""
 
 
 @inner
-def _less(total: Numbers, sums: Sums, i: int, left: Numbers, right: Numbers) -> None:
-    """``total -= sum of left * right`` over the places of the i-th sum, [S] each."""
-    for p in range(sums.at[i], sums.at[i + 1], 4):
-        a, b, c, d = left[sums.left[p]], left[sums.left[p + 1]], left[sums.left[p + 2]], left[sums.left[p + 3]]
-        w, x, y, z = right[sums.right[p]], right[sums.right[p + 1]], right[sums.right[p + 2]], right[sums.right[p + 3]]
-        for s in range(total.shape[0]):
-            total[s] -= (a[s] * w[s] + b[s] * x[s]) + (c[s] * y[s] + d[s] * z[s])
+def _read(
+    shared: Shared,
+    point: Numbers,
+    lower: Numbers,
+    upper: Numbers,
+    inward: float,
+    places: Places,
+    x: Numbers,
+    level: Numbers,
+    low: Numbers,
+    high: Numbers,
+    large: Numbers,
+) -> None:
+    """The points at some places: their numbers x [n, S], the rows' values [m, S] and ends, and the largest number of each [S].
+
+    The ends are moved inwards as `polytope_nearest.tightened` says; a point that is not finite has a largest number of NaN.
+    """
+    less = shared.less
+    read(point, places, x)
+    for s in range(large.shape[0]):
+        large[s] = 0.0
+    for j in range(point.shape[1]):
+        own = x[j]
+        for s in range(large.shape[0]):
+            size = abs(own[s])
+            large[s] = (size if size > large[s] else large[s]) + own[s] * 0.0
+    for i in range(level.shape[0]):
+        size, scale = level[i], shared.scale[i]
+        _ends(lower, shared.plan.order[i], places, low[i])
+        _ends(upper, shared.plan.order[i], places, high[i])
+        for s in range(large.shape[0]):
+            size[s] = scale
+        for p in range(less.at[i], less.at[i + 1] if inward > 0.0 else less.at[i]):
+            by, part = less.by[p], x[less.place[p]]
+            for s in range(large.shape[0]):
+                size[s] += abs(by * part[s])
+        _tightened(low[i], high[i], scale, size, inward)
+    levels(shared, x, level)
 
 
 @inner
-def _without(total: Numbers, near: Sums, by: Numbers, i: int, multiplier: Numbers) -> None:
-    """``total`` [S] less what the multipliers [m + 1, S] of the rows beside the i-th move it by."""
-    for p in range(near.at[i], near.at[i + 1], 4):
-        e, f, g, h = by[p], by[p + 1], by[p + 2], by[p + 3]
-        a, b, c, d = multiplier[near.left[p]], multiplier[near.left[p + 1]], multiplier[near.left[p + 2]], multiplier[near.left[p + 3]]
-        for s in range(total.shape[0]):
-            total[s] -= (e * a[s] + f * b[s]) + (g * c[s] + h * d[s])
+def _ends(given: Numbers, row: int, places: Places, end: Numbers) -> None:
+    """A row's ends at some places, from [B, m] or [1, m]."""
+    for s in range(end.shape[0]):
+        end[s] = given[0, row]
+    if given.shape[0] > 1:
+        for s in range(end.shape[0]):
+            end[s] = given[places[s], row]
+
+
+@inner
+def _tightened(low: Numbers, high: Numbers, scale: float, size: Numbers, inward: float) -> None:
+    """Ends [S] of a row as it was become those of the row with length 1, moved inwards."""
+    for s in range(size.shape[0]):
+        least, most, step = scale * low[s], scale * high[s], inward * size[s]
+        room = 0.25 * max(most - least, 0.0)
+        low[s] = least + min(step + (inward * abs(least) if abs(least) < np.inf else 0.0), room)
+        high[s] = most - min(step + (inward * abs(most) if abs(most) < np.inf else 0.0), room)
+
+
+@kernel
+def _outside(shared: Shared, point: Numbers, lower: Numbers, upper: Numbers, inward: float, todo: Places) -> int:
+    """How many of the points in `todo` lie outside of their ends, and are finite; they are the first there."""
+    n, m, wide = point.shape[1], lower.shape[1], width(todo.shape[0])
+    x, room, out = np.empty((n, wide)), np.empty((3, m, wide)), np.empty(wide)
+    level, low, high, large, places = room[0], room[1], room[2], np.empty(wide), np.empty(wide, np.int64)
+    found = 0
+    for first in range(0, todo.shape[0], wide):
+        chosen(todo, first, todo.shape[0], places)
+        for s in range(wide):
+            out[s] = 0.0
+        _read(shared, point, lower, upper, inward, places, x, level, low, high, large)
+        for i in range(m):
+            for s in range(wide):
+                out[s] = 1.0 if (level[i, s] > high[i, s]) | (level[i, s] < low[i, s]) else out[s]
+        for s in range(min(wide, todo.shape[0] - first)):
+            if out[s] == 1.0 and large[s] < np.inf:
+                todo[found] = places[s]
+                found += 1
+    return found
 
 
 @inner
@@ -55,64 +115,14 @@ def _beyond(value: Numbers, lower: Numbers, upper: Numbers, result: Numbers) -> 
 
 
 @inner
-def _swept(near: Sums, by: Numbers, level: Numbers, lower: Numbers, upper: Numbers, multiplier: Numbers, room: Numbers) -> None:
+def _swept(near: Weighted, level: Numbers, lower: Numbers, upper: Numbers, multiplier: Numbers, room: Numbers) -> None:
     """Multipliers nearer to the right ones: each row in turn is brought to its end, or let go (Hildreth 1957)."""
     for _ in range(SWEEPS):
         for i in range(level.shape[0]):
-            for s in range(room.shape[0]):  # NumPy's assignment takes seconds to compile
+            for s in range(room.shape[0]):
                 room[s] = level[i, s]
-            _without(room, near, by, i, multiplier)
+            without(room, near, i, multiplier)
             _beyond(room, lower[i], upper[i], multiplier[i])
-
-
-@inner
-def _masked(entry: float, ones: float, one: Numbers, other: Numbers, result: Numbers) -> None:
-    """An entry where both rows are taken, else `ones`; [S]."""
-    for s in range(result.shape[0]):
-        both = one[s] * other[s]
-        result[s] = entry * both + ones * (1.0 - both)
-
-
-@inner
-def _scaled(entry: Numbers, pivot: Numbers, result: Numbers) -> None:
-    for s in range(result.shape[0]):
-        result[s] = entry[s] * pivot[s]
-
-
-@inner
-def _factored(plan: Pattern, entries: Numbers, taken: Numbers, whole: Numbers, factor: Numbers, inverse: Numbers) -> None:
-    """The factor L [E + 1, S] among the rows taken, 1 or 0 in [m, S], with ``whole = L D``, and one over D, [m, S]."""
-    row, column = plan.row, plan.column
-    for e in range(entries.shape[0]):
-        i, j, now = row[e], column[e], whole[e]
-        on = 1.0 if i == j else 0.0
-        _masked(entries[e] + on * RIDGE, on, taken[i], taken[j], now)
-        _less(now, plan.pairs, e, whole, factor)
-        if i == j:
-            for s in range(now.shape[0]):
-                inverse[j, s] = 1.0 / now[s]
-        _scaled(now, inverse[j], factor[e])
-
-
-@inner
-def _solved(plan: Pattern, factor: Numbers, inverse: Numbers, right: Numbers) -> None:
-    """``right`` [m + 1, S], its last row 0, becomes the solution of the equations with this factor."""
-    m = inverse.shape[0]
-    for i in range(m):
-        _less(right[i], plan.before, i, factor, right)
-    for k in range(m):
-        i = m - 1 - k
-        _scaled(right[i], inverse[i], right[i])
-        _less(right[i], plan.after, i, factor, right)
-
-
-@inner
-def _moved(near: Sums, by: Numbers, square: Numbers, level: Numbers, multiplier: Numbers, value: Numbers) -> None:
-    """The rows' values [m, S] after multipliers [m + 1, S], from those before."""
-    for i in range(level.shape[0]):
-        for s in range(value.shape[1]):
-            value[i, s] = level[i, s] - square[i] * multiplier[i, s]
-        _without(value[i], near, by, i, multiplier)
 
 
 @inner
@@ -120,6 +130,19 @@ def _missed(value: Numbers, end: Numbers, taken: Numbers, result: Numbers) -> No
     for i in range(value.shape[0]):
         for s in range(value.shape[1]):
             result[i, s] = taken[i, s] * (value[i, s] - end[i, s])
+
+
+@inner
+def _largest(large: Numbers, lower: Numbers, upper: Numbers, share: float, slack: Numbers) -> None:
+    """The slack [S]: a share of the largest of a point's numbers [S] and those of its ends."""
+    for s in range(slack.shape[0]):
+        slack[s] = large[s]
+    for i in range(lower.shape[0]):
+        for s in range(slack.shape[0]):
+            least, most = abs(lower[i, s]), abs(upper[i, s])
+            slack[s] = max(slack[s], max(least if least < np.inf else 0.0, most if most < np.inf else 0.0))
+    for s in range(slack.shape[0]):
+        slack[s] = share * (1.0 + slack[s])
 
 
 @inner
@@ -160,99 +183,114 @@ def _exchanged(value: Numbers, lower: Numbers, upper: Numbers, goal: Numbers, si
 
 @kernel
 def _round(
-    plan: Pattern,
-    entries: Numbers,
-    by: Numbers,
-    square: Numbers,
-    levels: Numbers,
+    shared: Shared,
+    point: Numbers,
     lower: Numbers,
     upper: Numbers,
-    slack: Numbers,
-    length: int,
+    inward: float,
+    share: float,
+    far: float,
     guessed: bool,
     exact: bool,
+    nearest: Numbers,
     goals: Numbers,
-    right: Numbers,
     todo: Places,
     count: int,
+    left: Flags,
 ) -> int:
     """One exchange for each of the first `count` points in `todo`, after a guess unless `guessed`; how many are left, the first there.
 
-    `goals` [B, m], to begin with, become the right multipliers where `right` is 1, else have the signs of the rows to be taken.
+    `goals` [B, m], to begin with, become the multipliers of points that are found, of those left the signs of the rows to be taken. A point
+    that is `far` times larger than what is found, and so lost digits, has true in `left` [B].
     """
-    m, width = square.shape[0], min(SIDE, count)
-    room = np.zeros((9, m + 1, width))
-    level, low, high, value, side, taken, end = room[0, :m], room[1, :m], room[2, :m], room[3, :m], room[4, :m], room[5, :m], room[6, :m]
-    goal, found = room[7], room[8]  # their last rows stay 0
-    whole, factor = np.zeros((entries.shape[0] + 1, width)), np.zeros((entries.shape[0] + 1, width))
-    inverse = np.empty((m, width))
-    near_enough, done = np.empty(width), np.empty(width)
-    left = 0
-    for first in range(0, count, width):
-        for s in range(width):
-            b = todo[min(first + s, count - 1)]
-            near_enough[s] = slack[b, 0]
-            for i in range(m):
-                row = plan.order[i]
-                level[i, s], low[i, s], high[i, s], goal[i, s] = levels[b, row], lower[b, row], upper[b, row], goals[b, row]
-        if not guessed:
-            _swept(plan.near, by, level, low, high, goal, inverse[0])
+    plan, n, m, wide = shared.plan, point.shape[1], lower.shape[1], width(count)
+    room, whole = np.empty((10, m, wide)), np.empty((2, shared.entries.shape[0], wide))
+    level, low, high, value, side, taken, end = room[0], room[1], room[2], room[3], room[4], room[5], room[6]
+    goal, found, inverse, factor = room[7], room[8], room[9], whole[1]
+    x, places = np.empty((n, wide)), np.empty(wide, np.int64)
+    large, slack, done = np.empty(wide), np.empty(wide), np.empty(wide)
+    unfound = 0
+    for first in range(0, count, wide):
+        chosen(todo, first, count, places)
+        _read(shared, point, lower, upper, inward, places, x, level, low, high, large)
+        _largest(large, low, high, share, slack)
         for i in range(m):
-            for s in range(width):
+            for s in range(wide):
+                goal[i, s] = goals[places[s], plan.order[i]]
+        if not guessed:
+            _swept(shared.near, level, low, high, goal, inverse[0])
+        for i in range(m):
+            for s in range(wide):
                 side[i, s] = 1.0 if low[i, s] == high[i, s] else np.sign(goal[i, s])
                 taken[i, s] = abs(side[i, s])
                 end[i, s] = high[i, s] if side[i, s] > 0.0 else low[i, s] if side[i, s] < 0.0 else 0.0
-        _factored(plan, entries, taken, whole, factor, inverse)
+        factored(plan, shared.entries, taken, whole[0], factor, inverse)
         _missed(level, end, taken, goal)
-        _solved(plan, factor, inverse, goal)
-        _moved(plan.near, by, square, level, goal, value)
+        solved(plan, factor, inverse, goal)
+        moved(shared, level, goal, value)
         if exact:  # a second time, to take out the ridge, and rounding with it
             _missed(value, end, taken, found)
-            _solved(plan, factor, inverse, found)
+            solved(plan, factor, inverse, found)
             for i in range(m):
-                for s in range(width):
+                for s in range(wide):
                     goal[i, s] += found[i, s]
-            _moved(plan.near, by, square, level, goal, value)
-        _settled(value, low, high, goal, side, near_enough, done)
-        for s in range(min(width, count - first)):
-            b = todo[first + s]
-            right[b] = done[s]
+            moved(shared, level, goal, value)
+        _settled(value, low, high, goal, side, slack, done)
+        for s in range(min(wide, count - first)):
+            if done[s] == 0.0:
+                _exchanged(value, low, high, goal, side, slack[s], n, s)
+                for i in range(m):
+                    goals[places[s], plan.order[i]] = side[i, s]
+                todo[unfound] = places[s]
+                unfound += 1
+        for i in range(m):
+            for s in range(wide):
+                goal[i, s] = goal[i, s] if (low[i, s] == high[i, s]) | (side[i, s] * goal[i, s] > 0.0) else 0.0
+        taken_back(shared, goal, x)
+        for s in range(min(wide, count - first)):
             if done[s] == 1.0:
                 for i in range(m):
-                    held = low[i, s] == high[i, s] or side[i, s] * goal[i, s] > 0.0
-                    goals[b, plan.order[i]] = goal[i, s] if held else 0.0
-            else:
-                _exchanged(value, low, high, goal, side, near_enough[s], length, s)
-                for i in range(m):
-                    goals[b, plan.order[i]] = side[i, s]
-                todo[left] = b
-                left += 1
-    return left
+                    goals[places[s], plan.order[i]] = goal[i, s]
+                least = 0.0
+                for j in range(n):
+                    nearest[places[s], j] = x[j, s]
+                    least = max(least, abs(x[j, s]))
+                left[places[s]] = large[s] > far * (1.0 + least)
+    return unfound
 
 
-def pivoted(
-    gram: Numbers, levels: Numbers, lower: Numbers, upper: Numbers, slack: Numbers, length: int, start: Numbers, *, exact: bool
-) -> tuple[Numbers, Numbers]:
-    """Multipliers [B, m] of the points nearest to those of B points with row values `levels` [B, m], and 1 [B] where they are right.
+def nearest_side_by_side(
+    shared: Shared,
+    point: Numbers,
+    lower: Numbers,
+    upper: Numbers,
+    start: Numbers | None,
+    *,
+    inward: float,
+    share: float,
+    far: float,
+    exact: bool,
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """The points nearest to [B, n], their multipliers [B, m], and which of them are not found or too far away, bool [B].
 
     Args:
-        gram: [m, m] of rows of length 1. lower, upper: [B, m]. slack: [B, 1]. length: n. start: multipliers [B, m] to begin with.
-        exact: to the last digits, not only within the slack of the rows.
+        lower, upper: [B, m], or [1, m] for all points, of the rows as they were given. start: multipliers [B, m] to begin with, or zeros.
+        inward: by what share the ends are moved inwards (`polytope_nearest.tightened`). share: of a point's largest number that rows may be
+            missed by. far: see `_round`. exact: to the last digits, not only within what rows may be missed by.
     """
-    m = len(gram)
-    plan = pattern((gram != 0).tobytes(), m)
-    ordered = np.zeros((m + 1, m + 1))
-    ordered[:m, :m] = gram[plan.order][:, plan.order]
-    entries, square = ordered[plan.row, plan.column], ordered.diagonal()[:m].copy()
-    by = ordered[np.repeat(np.arange(m), np.diff(plan.near.at.astype(np.int64)).tolist()), plan.near.left]
-    goals, right = start.copy(), np.zeros(len(levels))
+    nearest, goals, left = point.copy(), np.zeros((len(point), lower.shape[1])), np.zeros(len(point), np.bool_)
 
     def work(first: int, last: int) -> None:
-        todo, count = np.arange(first, last), last - first
+        todo = np.arange(first, last)
+        count = _outside(shared, point, lower, upper, inward, todo)
+        if start is not None:
+            goals[todo[:count]] = start[todo[:count]]
         for block in range(BLOCKS):
-            count = _round(plan, entries, by, square, levels, lower, upper, slack, length, block > 0, exact, goals, right, todo, count)
             if not count:
-                break
+                return
+            args = (inward, share, far, block > 0, exact, nearest, goals, todo, count, left)
+            count = _round(shared, point, lower, upper, *args)
+        left[todo[:count]] = True
 
-    in_parts(len(levels), LEAST, work)
-    return goals, right
+    in_parts(len(point), LEAST, work)
+    return nearest, goals, left

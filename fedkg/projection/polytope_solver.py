@@ -18,8 +18,6 @@ BLOCKS = 5
 """How often many rows of a point are exchanged at once, before one at a time."""
 FAR = 4.0
 """How many times larger than the numbers of its nearest point those of a point may be, before it is moved closer."""
-ROWS, NEAR = 128, 512
-"""So many rows at most, with so many entries of their Gram matrix that are not 0, are exchanged for many points side by side."""
 PROBE = 8
 """Points looked at first one row at a time: what proves one polytope empty often proves the others so."""
 
@@ -49,12 +47,8 @@ def solve(rows: Rows, point: Tensor, start: Tensor | None = None, *, exact: bool
     empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
     if not rows.lower.numel():
         return Found(point, torch.zeros_like(rows.lower), empty)
-    near = torch.zeros_like(rows.lower) if start is None else start
-    if rows.gram is not None and len(rows.gram) <= point.shape[1] and point.device.type == "cpu":
-        multiplier, right = _compiled(rows, rows.gram, point, near, exact=exact)
-    else:
-        near = guess(rows, point, near)
-        multiplier, right = _pivoted(rows, point, near, exact)
+    near = guess(rows, point, torch.zeros_like(rows.lower) if start is None else start)
+    multiplier, right = _pivoted(rows, point, near, exact)
     todo = (~right).nonzero().squeeze(1)
     for group in (todo[:PROBE], todo[PROBE:]):
         left = group[~empty[group]]
@@ -96,25 +90,6 @@ def scale(lower: Tensor, upper: Tensor, point: Tensor) -> Tensor:
     """What counts as large for each point, [B, 1]: its numbers and those of its rows' ends [B, m], of rows of length 1."""
     sizes = [point, *(end.nan_to_num(posinf=0, neginf=0) for end in (lower, upper) if end.shape[1])]
     return 1 + torch.stack([part.abs().amax(1) for part in sizes]).amax(0).unsqueeze(1)
-
-
-def _compiled(rows: Rows, gram: Tensor, point: Tensor, start: Tensor, *, exact: bool) -> tuple[Tensor, Tensor]:
-    """As `guess` and `_pivoted` in compiled loops: for shared rows, no more than a point has entries, on a CPU.
-
-    Points go side by side where the rows are few and most at right angles to each other, else one after the other.
-    """
-    given = (rows.at(point), rows.lower, rows.upper, rows.slack)
-    levels, lower, upper, slack = (part.contiguous().numpy() for part in given)
-    square, near, length = gram.contiguous().numpy(), start.contiguous().numpy(), point.shape[1]
-    if len(gram) <= ROWS and int(torch.count_nonzero(gram)) <= NEAR:
-        from fedkg.projection import polytope_side_by_side as side_by_side
-
-        multiplier, right = side_by_side.pivoted(square, levels, lower, upper, slack, length, near, exact=exact)
-    else:
-        from fedkg.projection.polytope_kernels import pivoted
-
-        multiplier, right = pivoted(square, levels, lower, upper, slack, length, near)
-    return torch.from_numpy(multiplier), torch.from_numpy(right) > 0
 
 
 def _pivoted(rows: Rows, point: Tensor, near: Tensor, exact: bool) -> tuple[Tensor, Tensor]:

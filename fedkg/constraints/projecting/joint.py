@@ -5,7 +5,6 @@ Letters: R rows of a bank, B batch, N numbers read per sample, H outputs; K outp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -16,7 +15,6 @@ from fedkg.constraints.binding.plan import Plan
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.projecting.coefficients import Sums, System, coefficients, system
 from fedkg.projection.polytope_gradient import nearest_points
-from fedkg.projection.polytope_rows import product
 
 
 def sums_projected(
@@ -53,21 +51,15 @@ def sums_projected(
             lower, upper = (
                 torch.cat([part.expand(len(point), -1), more], 1) for part, more in zip((lower, upper), _single(own, bounds), strict=True)
             )
-        lower, upper, over = _tightened(lower, upper, product(own.rows, point), product(own.sizes, point.abs()))
-        outside = ((over > 0) & (point.abs().amax(1) < math.inf)).nonzero().squeeze(1)
-    if not len(outside):
-        return moved
-    every = len(outside) == len(point)
-    rows = own.rows if every or own.unit is not None else own.rows[outside]
-    given = (point, lower, upper) if every else (point[outside], lower[outside], upper[outside])
-    nearest, _, _ = nearest_points(given[0], rows, *given[1:], soft=True, unit=own.unit)
+    inward = max(4 * torch.finfo(point.dtype).eps, 64 * torch.finfo(torch.float64).eps)
+    nearest, _, _ = nearest_points(point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit)
+    if own.alone and not own.logits and nearest.dtype == moved.dtype:
+        return nearest
+    inside = ((nearest == point) | ~point.isfinite()).all(1, keepdim=True)
     if own.logits:
         edge = torch.finfo(nearest.dtype).eps
         nearest = torch.where(own.logit, torch.logit(torch.where(own.logit, nearest, 0.5).clamp(edge, 1 - edge)), nearest)
-    nearest = nearest.to(moved.dtype)
-    if every and own.alone:
-        return nearest
-    return moved.index_copy(1, own.columns, nearest) if every else moved.index_put((outside[:, None], own.columns[None, :]), nearest)
+    return moved.index_copy(1, own.columns, torch.where(inside, moved.index_select(1, own.columns), nearest.to(moved.dtype)))
 
 
 def _single(own: System, bounds: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -75,23 +67,3 @@ def _single(own: System, bounds: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]
     at, chance = own.read[own.bounded], own.chance[own.bounded]
     least, most = ((bound[at].T - own.offset[own.bounded]) / own.gain[own.bounded] for bound in bounds)
     return torch.where(chance, least.clamp(0, 1), least), torch.where(chance, most.clamp(0, 1), most)
-
-
-def _tightened(lower: Tensor, upper: Tensor, value: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Ends a few units in the last place inside the given ones, so that the answers, rounded, still lie within; never past each other.
-
-    Returns:
-        lower and upper ends [B, m], and by how much the worst of a point's values lies beyond them, [B].
-    """
-    eps = max(4 * torch.finfo(size.dtype).eps, 64 * torch.finfo(torch.float64).eps)
-    if value.device.type == "cpu" and not torch._C._are_functorch_transforms_active():
-        from fedkg.projection.polytope_ends import tightened
-
-        low, high, over = torch.empty_like(value), torch.empty_like(value), value.new_empty(len(value))
-        given = (part.contiguous().numpy() for part in (value, size, lower.to(value.dtype), upper.to(value.dtype)))
-        tightened(*given, eps, low.numpy(), high.numpy(), over.numpy())
-        return low, high, over
-    room = (upper - lower).clamp(min=0) / 4
-    steps = [torch.minimum(eps * (1 + end.nan_to_num(posinf=0, neginf=0).abs() + size), room) for end in (lower, upper)]
-    low, high = lower + steps[0], upper - steps[1]
-    return low, high, torch.maximum(value - high, low - value).amax(1)

@@ -1,0 +1,84 @@
+"""Sums of products for many points at once, for loops that Numba compiles: totals stay in registers while what is added up is gone through.
+
+Numba's own loops would, for each product, ask anew whether what they write is among what they read, and pass the total through memory.
+
+Arrays are contiguous, float64, with S points in their last dimension, S a multiple of `LANES`. Products are taken and subtracted one after
+the other, each rounded: no machine has numbers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 32
+"""Points whose total is kept in registers: eight of four numbers each, or four of eight."""
+
+VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+INDEX = ir.IntType(64)
+
+
+def _instruction(typed: Callable[..., Any]) -> Any:
+    """What loops call by the name of a function that says its types and writes its code."""
+    return intrinsic(typed)
+
+
+@_instruction
+def less_products(_typing: Any, total: Any, left: Any, at_left: Any, right: Any, at_right: Any, first: Any, last: Any) -> Any:
+    """``total`` [S] less the products of the rows of `left` and `right`, [..., S] each, at the places from the first to before the last."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = [context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:5], args[:5], strict=True)]
+
+        def product(p: Any, lane: Any) -> Any:
+            rows = (_row(builder, arrays[i], arrays[i + 1], p, lane) for i in (1, 3))
+            return builder.fmul(*rows)
+
+        return _subtracted(context, builder, arrays[0], args[5:], product)
+
+    return types.none(total, left, at_left, right, at_right, types.int64, types.int64), generate
+
+
+@_instruction
+def less_weighted(_typing: Any, total: Any, by: Any, part: Any, at: Any, first: Any, last: Any) -> Any:
+    """``total`` [S] less the rows of `part` [..., S] at the places from the first to before the last, each times its number in `by`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = [context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:4], args[:4], strict=True)]
+
+        def product(p: Any, lane: Any) -> Any:
+            weight = builder.load(builder.gep(arrays[1].data, [p]))
+            one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), weight, ir.Constant(ir.IntType(32), 0))
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+            spread = builder.shuffle_vector(one, one, everywhere)
+            return builder.fmul(spread, _row(builder, arrays[2], arrays[3], p, lane))
+
+        return _subtracted(context, builder, arrays[0], args[4:], product)
+
+    return types.none(total, by, part, at, types.int64, types.int64), generate
+
+
+def _subtracted(context: Any, builder: Any, total: Any, span: tuple[Any, Any], product: Callable[[Any, Any], Any]) -> Any:
+    """For each `LANES` of the total: read, less ``product(p, lane)`` for each p of the span, written."""
+    size, step = builder.extract_value(total.shape, 0), ir.Constant(INDEX, LANES)
+    first, last = span
+    kept = cgutils.alloca_once(builder, VECTOR)  # type: ignore[no-untyped-call]  # Numba gives it no types
+    with cgutils.for_range_slice(builder, ir.Constant(INDEX, 0), size, step) as (lane, _):
+        place = builder.bitcast(builder.gep(total.data, [lane]), VECTOR.as_pointer())
+        builder.store(builder.load(place, align=8), kept)
+        with cgutils.for_range_slice(builder, first, last, ir.Constant(INDEX, 1)) as (p, _):
+            builder.store(builder.fsub(builder.load(kept), product(p, lane)), kept)
+        builder.store(builder.load(kept), place, align=8)
+    return context.get_dummy_value()
+
+
+def _row(builder: Any, part: Any, places: Any, p: Any, lane: Any) -> Any:
+    """`LANES` numbers of the row of `part` [..., S] at the p-th place, from a lane on."""
+    row = builder.zext(builder.load(builder.gep(places.data, [p])), INDEX)
+    start = builder.add(builder.mul(row, builder.extract_value(part.shape, 1)), lane)
+    return builder.load(builder.bitcast(builder.gep(part.data, [start]), VECTOR.as_pointer()), align=8)

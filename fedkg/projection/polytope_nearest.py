@@ -1,0 +1,109 @@
+"""The points nearest to others in polytopes: those inside stay where they are, and each of the rest goes the way that is fastest for it.
+
+Letters: B points, n their length, m rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fedkg.projection.polytope_pattern import Shared
+from fedkg.projection.polytope_rows import Rows, Unit, product
+from fedkg.projection.polytope_solver import FAR, SLACK, Found, one_by_one, scale, solve
+
+SOFT = 1e-6
+"""The ridge with which the rows of an empty polytope give way: the sum of squares by which they are missed is then least, up to it."""
+
+
+def nearest(
+    unit: Unit,
+    lower: Tensor,
+    upper: Tensor,
+    point: Tensor,
+    start: Tensor | None = None,
+    *,
+    inward: float = 0.0,
+    soft: bool = False,
+    exact: bool = True,
+) -> Found:
+    """The points nearest to float64 [B, n] between ends [B, m], or [1, m], of rows as they were before they had length 1.
+
+    Args:
+        start: multipliers [B, m] of the rows of length 1. inward: by what share the ends are moved inwards (`tightened`).
+        soft: see `polytope_gradient.nearest_points`. exact: to the last digits, not only within the slack of the rows.
+    """
+    if point.device.type == "cpu" and len(point) and unit.shared is not None:
+        found, left = _side_by_side(unit.shared, lower, upper, point, start, inward, exact)
+        if not len(left):
+            return found
+        low, high = tightened(unit, _of(lower, left), _of(upper, left), point[left], inward)
+    else:
+        empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
+        found = Found(point.clone(), point.new_zeros(len(point), lower.shape[1]), empty)
+        low, high = tightened(unit, lower, upper, point, inward)
+        left = _outside(unit, low, high, point)
+        low, high = _of(low, left), _of(high, left)
+    if not len(left):
+        return found
+    own, rows = point[left], normed(unit.of(left), low, high, point[left])
+    again = solve(rows, own, None if start is None else start[left], exact=exact)
+    if soft and bool(again.empty.any()):
+        again = _giving_way(rows, own, again)
+    for part, new in ((found.point, again.point), (found.multiplier, again.multiplier), (found.empty, again.empty)):
+        part[left] = new
+    return found
+
+
+def _side_by_side(
+    shared: Shared, lower: Tensor, upper: Tensor, point: Tensor, start: Tensor | None, inward: float, exact: bool
+) -> tuple[Found, Tensor]:
+    """What compiled loops find, and the points that they leave to others."""
+    from fedkg.projection.polytope_side_by_side import nearest_side_by_side
+
+    x, least, most = (part.to(torch.float64).contiguous().numpy() for part in (point, lower, upper))
+    begin = None if start is None else start.contiguous().numpy()
+    moved, multiplier, left = nearest_side_by_side(shared, x, least, most, begin, inward=inward, share=SLACK, far=FAR, exact=exact)
+    empty = torch.zeros(len(point), dtype=torch.bool)
+    return Found(torch.from_numpy(moved), torch.from_numpy(multiplier), empty), torch.from_numpy(left).nonzero().squeeze(1)
+
+
+def _outside(unit: Unit, low: Tensor, high: Tensor, point: Tensor) -> Tensor:
+    """The points outside of the ends of rows of length 1, int64 [b]; those that are not finite are none of them."""
+    value = product(unit.matrix, point)
+    over = torch.maximum(value - high, low - value)
+    return ((over > 0).any(1) & point.isfinite().all(1)).nonzero().squeeze(1)
+
+
+def _giving_way(rows: Rows, point: Tensor, found: Found) -> Found:
+    empty = found.empty.nonzero().squeeze(1)
+    own = rows.of(empty)
+    multiplier, _ = one_by_one(own, point[empty], torch.zeros_like(own.lower), SOFT)
+    found.multiplier[empty], found.point[empty] = multiplier, point[empty] - own.back(multiplier)
+    return replace(found, empty=torch.zeros_like(found.empty))
+
+
+def normed(unit: Unit, low: Tensor, high: Tensor, point: Tensor) -> Rows:
+    """The rows between ends [B, m] or [1, m] that are theirs with length 1, for points float64 [B, n]."""
+    low, high = (end.expand(len(point), -1) for end in (low, high))
+    return Rows(unit.matrix, unit.gram, low, high, low == high, SLACK * scale(low, high, point))
+
+
+def tightened(unit: Unit, lower: Tensor, upper: Tensor, point: Tensor, inward: float) -> tuple[Tensor, Tensor]:
+    """The ends of the rows of length 1, moved inwards by ``inward (1 + |end| + |row| |point|)`` of the rows as they were.
+
+    By a quarter of their distance at most: they never pass each other.
+    """
+    low, high = (end.detach().to(torch.float64) / unit.length for end in (lower, upper))
+    if not inward:
+        return low, high
+    size = 1 / unit.length + product(unit.matrix.abs(), point.abs())
+    room = (high - low).clamp(min=0) / 4
+    steps = [torch.minimum(inward * (size + end.nan_to_num(posinf=0, neginf=0).abs()), room) for end in (low, high)]
+    return low + steps[0], high - steps[1]
+
+
+def _of(end: Tensor, chosen: Tensor) -> Tensor:
+    return end[chosen] if len(end) > 1 else end
