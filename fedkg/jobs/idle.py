@@ -9,15 +9,19 @@ from fedkg.jobs.file.data import Data
 from fedkg.jobs.file.part import Part
 from fedkg.jobs.file.schema import Job, Scoring, Training
 
+
+def _split(arm: Arm, *ways: str) -> bool:
+    """Whether samples are shared out among the sites, in one of these ways (none: in any), and no site brings its own."""
+    return not any(site.table for site in arm.job.sites.values()) and (not ways or arm.job.data.split in ways)
+
+
 FIELDS: Mapping[str, tuple[str, Callable[[Arm], bool]]] = {
-    "data.rows": (
-        "the generator of the table",
-        lambda arm: arm.job.data.path is None and not any(site.table for site in arm.job.sites.values()),
-    ),
-    "data.alpha": ("`data.split: dirichlet` or `sizes`", lambda arm: arm.job.data.split in ("dirichlet", "sizes")),
-    "data.size_alpha": ("`data.split: dirichlet`", lambda arm: arm.job.data.split == "dirichlet"),
-    "data.classes_per_site": ("`data.split: classes`", lambda arm: arm.job.data.split == "classes"),
-    "data.site_column": ("`data.split: column`", lambda arm: arm.job.data.split == "column"),
+    "data.rows": ("the generator of the table", lambda arm: arm.job.data.path is None and _split(arm)),
+    "data.split": ("data that sites share, and here each has a table of its own", _split),
+    "data.alpha": ("`data.split: dirichlet` or `sizes`", lambda arm: _split(arm, "dirichlet", "sizes")),
+    "data.size_alpha": ("`data.split: dirichlet`", lambda arm: _split(arm, "dirichlet")),
+    "data.classes_per_site": ("`data.split: classes`", lambda arm: _split(arm, "classes")),
+    "data.site_column": ("`data.split: column`", lambda arm: _split(arm, "column")),
     "training.workers": ("`training.executor: processes` or `auto`", lambda arm: arm.job.training.executor in ("processes", "auto")),
     "training.chunk": ("stacks of sites", lambda arm: arm.job.training.executor != "sequential"),
     "scoring.rows_per_rule": (

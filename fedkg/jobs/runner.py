@@ -15,6 +15,7 @@ from fedkg.jobs.arms import Arm, algorithm_of, planned
 from fedkg.jobs.beforehand import put_together
 from fedkg.jobs.begun import begin, refuse_changed, refuse_gaps, reopened, whole
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
+from fedkg.jobs.compared.noised import drowned, protected_arms
 from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.spent import kept_private
 from fedkg.jobs.compared.summary import Result, comparison, sentences
@@ -280,18 +281,20 @@ class _Runner:
                 raise JobError(f"{place} is damaged: not all sites of {arm.id} are in it", help="begin the run again")
         results = comparison(self.arms, rounds, self.folder.rows("clients.csv"), target, sites, self.ground.measure)
         said = [*sentences(results, target), *alone(results), *kept_properties(self.arms, self.folder.rows("forecasts.csv"))]
-        said += kept_private(self.folder.rows("privacy.csv"))
+        measure, private = self.ground.measure, self.folder.rows("privacy.csv")
+        said += [*kept_private(private), *drowned(protected_arms(self.arms, rounds, private, measure.name, measure.trivial))]
         rules = {record.name: record.text for record in self.ground.pack.manifest.rules}
         content = {
             "title": self.ground.job.title,
             "target": None if math.isnan(target) else target,
+            "trivial": None if math.isnan(measure.trivial) else measure.trivial,
             "sentences": said,
             "rows": results,
             "rules": rules,
         }
         if self.ground.job.theory is not None:
-            measured = (self.folder.rows(name) for name in ("theory.csv", "constants.csv"))
-            self.folder.write_json(THEORY, theory_of(self.ground.pack, self.ground.measure, self.arms, rounds, *measured))
+            found = (self.folder.rows(name) for name in ("theory.csv", "constants.csv"))
+            self.folder.write_json(THEORY, theory_of(self.ground.pack, measure, self.arms, rounds, *found))
         self.folder.write_json(RESULTS, content)
         report, notes = self._report() if drawn else (None, ())
         self.tell(Event(kind="finished", message=str(report or self.folder.path), arms=len(self.arms)))

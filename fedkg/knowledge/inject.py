@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.bins import centres
 from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability
-from fedkg.knowledge.known import Known, Policy, check_labels, reconcile
+from fedkg.knowledge.known import Known, Policy, check_labels, check_policy, check_ruled_out, reconcile, ruled_out, with_class
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
@@ -60,7 +60,8 @@ class Injected(nn.Module):
         if bool(((predicted < NOTHING) | (predicted >= allowed.shape[-1])).any()):
             expected = f"0 .. {allowed.shape[-1] - 1}, or {NOTHING} for nothing"
             raise LayoutError("a prediction is none of the classes", expected=expected, received=str(int(predicted.max())))
-        return reconcile(Known(allowed=allowed, predicted=predicted), policy=policy).known
+        names = tuple(dict.fromkeys((*_names(ranging), *_names(predicting))))
+        return reconcile(Known(allowed=allowed, predicted=predicted, names=names), policy=policy).known
 
     def forward(self, x: Tensor, *, known: Known | None = None) -> Tensor:
         """The probabilities of the classes, [B, K]: 0 outside of the range, never below the trust for the predicted class.
@@ -71,15 +72,41 @@ class Injected(nn.Module):
         known = self.known(x) if known is None else known
         return injected(self._logits(x, known), known.allowed, known.predicted, self.trust)
 
-    def loss(self, x: Tensor, label: Tensor, *, known: Known | None = None) -> Tensor:
-        """The cross entropy of each sample, [B], from int64 labels [B]; infinite, without gradient, where knowledge rules the label out.
+    def loss(self, x: Tensor, label: Tensor, *, known: Known | None = None, policy: Policy = "error") -> Tensor:
+        """The cross entropy of each sample, [B], from int64 labels [B].
+
+        A label that knowledge rules out has probability 0, so that its loss would be infinite, without gradient (specification K3).
+
+        Args:
+            policy: what becomes of such a label, and of knowledge that contradicts itself where `known` is not given, as of `reconcile`.
+                "error" raises. "drop": the sample costs 0 and teaches nothing. "repair": the label is allowed, for the loss alone.
+
+        Labels are looked at on a processor, and where knowledge is worked out in this very call. On a device with `known` given, in
+        `torch.func` transforms over labels and in compiled functions no number is asked for: under "error" the loss of such a label is then
+        infinite, and `reconcile` finds it beforehand; the other policies do the same everywhere. With a trust of 1, of which `inject`
+        warns, a label that is not the predicted class costs infinitely much under "error" too.
 
         Raises:
+            KnowledgeError: a label that is ruled out, under "error", with the samples and the knowledge.
             LayoutError: the model's logits are not those of K classes; labels that are not one of the K classes for each sample.
+            UsageError: a policy that there is not.
         """
-        known = self.known(x) if known is None else known
-        check_labels(label, known)
-        return -injected_log_probability(self._logits(x, known), known.allowed, known.predicted, self.trust, label)
+        check_policy(policy)
+        shown = not torch.compiler.is_compiling() and (known is None or label.device.type == "cpu")
+        known = self.known(x, policy=policy) if known is None else known
+        check_labels(label, known, shown=shown)
+        wrong = ruled_out(known, label, self.trust)
+        if policy == "error":
+            if shown:
+                check_ruled_out(wrong, label, known)
+        elif self.trust == 1:  # nothing is left to any class but the predicted one
+            wrong = wrong | ((known.predicted != NOTHING) & (known.predicted != label))
+        allowed, predicted = known.allowed, known.predicted
+        if policy == "repair":
+            allowed = with_class(allowed, label, wrong)
+            predicted = torch.where(wrong, NOTHING, predicted) if self.trust == 1 else predicted
+        found = -injected_log_probability(self._logits(x, known), allowed, predicted, self.trust, label)
+        return torch.where(wrong, 0, found) if policy == "drop" else found
 
     def decide(self, x: Tensor, *, known: Known | None = None) -> Tensor:
         """The most probable class, int64 [B]; ties go to the predicted one."""
@@ -135,12 +162,22 @@ def inject(model: nn.Module, prediction: Prediction | None = None, range: Range 
     if prediction is None and range is None:
         raise KnowledgeError("there is nothing to inject", expected="prediction=, range= or both")
     if trust == 1 and prediction is not None:
-        warnings.warn("with a trust of 1 the model learns nothing where something is predicted", stacklevel=2)
+        warnings.warn(
+            "with a trust of 1 the model learns nothing where something is predicted, and any other label costs infinitely much",
+            stacklevel=2,
+        )
     if isinstance(prediction, PredictionKnowledge) and isinstance(range, RangeKnowledge):
         said, allowed = (part.classes or part.count for part in (prediction, range))
         if said != allowed:
             raise KnowledgeError("prediction and range are about different classes", received=f"{said} and {allowed}")
     return Injected(model, prediction=prediction, range=range, trust=trust)
+
+
+def _names(part: Range | Prediction | None) -> tuple[str, ...]:
+    """What says something, for messages."""
+    if isinstance(part, (RangeKnowledge, PredictionKnowledge)):
+        return tuple(model.name for model in part.models)
+    return () if part is None else (getattr(part, "__name__", type(part).__name__),)
 
 
 def _said(tensor: Tensor) -> str:

@@ -5,7 +5,7 @@ Letters: N samples, K classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -16,6 +16,9 @@ from fedkg.knowledge.injection import NOTHING
 
 Policy = Literal["error", "drop", "repair"]
 
+SHOWN = 10
+"""How many samples a message names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
@@ -24,18 +27,20 @@ class Known:
     Attributes:
         allowed: bool [..., K], the classes in which the true one lies.
         predicted: int64 [...], the class that is predicted; -1 where none is.
+        names: what allows and predicts, for messages: the knowledge models of a pack, or functions; () where that is not told.
     """
 
     allowed: Tensor
     predicted: Tensor
+    names: tuple[str, ...] = ()
 
     def __getitem__(self, rows: Tensor | slice | int) -> Known:
         """What is known of some of the samples."""
-        return Known(allowed=self.allowed[rows], predicted=self.predicted[rows])
+        return replace(self, allowed=self.allowed[rows], predicted=self.predicted[rows])
 
     def to(self, device: torch.device | str) -> Known:
         """The same on another device."""
-        return Known(allowed=self.allowed.to(device), predicted=self.predicted.to(device))
+        return replace(self, allowed=self.allowed.to(device), predicted=self.predicted.to(device))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,16 +76,15 @@ def reconcile(known: Known, labels: Tensor | None = None, *, policy: Policy = "e
         KnowledgeError: under "error", with the first row of each kind and their number.
         LayoutError: labels that are not one of the K classes for each sample. UsageError: a policy that there is not.
     """
-    if policy not in get_args(Policy):
-        raise UsageError(f"there is no policy `{policy}`", expected=", ".join(get_args(Policy)))
+    check_policy(policy)
     if labels is not None:
         check_labels(labels, known)
     allowed, predicted = known.allowed, known.predicted
     empty = ~allowed.any(-1)
     outside = ~empty & (predicted >= 0) & ~_holds(allowed, predicted)
-    wrong = torch.zeros_like(empty) if labels is None else ~empty & ~_holds(allowed, labels) & ~((predicted == labels) & (trust > 0))
+    wrong = torch.zeros_like(empty) if labels is None else ~empty & ruled_out(known, labels, trust)
     if policy == "error":
-        _refuse(empty, outside, wrong, labels, client)
+        _refuse(known, empty, outside, wrong, labels, client)
     allowed = allowed | empty.unsqueeze(-1)
     kept = torch.ones_like(empty)
     if policy == "drop":
@@ -88,11 +92,11 @@ def reconcile(known: Known, labels: Tensor | None = None, *, policy: Policy = "e
         if labels is not None:  # a dropped prediction saves its label no longer
             kept = _holds(allowed, labels)
     else:
-        allowed = _with(allowed, predicted, outside)
+        allowed = with_class(allowed, predicted, outside)
         if labels is not None:
-            allowed = _with(allowed, labels, wrong)
+            allowed = with_class(allowed, labels, wrong)
     return Reconciled(
-        known=Known(allowed=allowed, predicted=predicted),
+        known=replace(known, allowed=allowed, predicted=predicted),
         kept=kept,
         empty=int(empty.sum()),
         outside=int(outside.sum()),
@@ -100,10 +104,24 @@ def reconcile(known: Known, labels: Tensor | None = None, *, policy: Policy = "e
     )
 
 
-def check_labels(labels: Tensor, known: Known) -> None:
+def check_policy(policy: str) -> None:
+    """Raise UsageError for a policy that there is not."""
+    if policy not in get_args(Policy):
+        raise UsageError(f"there is no policy `{policy}`", expected=", ".join(get_args(Policy)))
+
+
+def ruled_out(known: Known, labels: Tensor, trust: float) -> Tensor:
+    """Whether each label has probability 0: outside of its range, and not predicted with a trust above 0; bool [...]."""
+    return ~_holds(known.allowed, labels) & ~((known.predicted == labels) & (trust > 0))
+
+
+def check_labels(labels: Tensor, known: Known, *, shown: bool = True) -> None:
     """Raise where labels are not one class, int64 [...], for each sample that something is known of.
 
     Inside of `torch.func` transforms, which show no numbers, the shape and the type alone are looked at.
+
+    Args:
+        shown: whether numbers may be looked at: a device has to be waited for.
 
     Raises:
         LayoutError: another shape or type; a label outside of 0 .. K - 1.
@@ -112,29 +130,59 @@ def check_labels(labels: Tensor, known: Known) -> None:
     if labels.dtype != torch.int64 or labels.shape != shape:
         received = f"{str(labels.dtype).removeprefix('torch.')} {list(labels.shape)}"
         raise LayoutError("the labels do not fit the batch", expected=f"int64 {list(shape)}", received=received)
-    outside = (labels < 0) | (labels >= count)
-    try:
-        wrong = bool(outside.any())
-    except RuntimeError:  # torch.func transforms refuse to turn a tensor into a truth value
+    if not shown:
         return
-    if wrong:
+    outside = (labels < 0) | (labels >= count)
+    if _any(outside):
         row = int(outside.flatten().int().argmax())
         raise LayoutError(
             f"the label of row {row} is none of the {count} classes", expected=f"0 .. {count - 1}", received=str(int(labels.flatten()[row]))
         )
 
 
+def check_ruled_out(ruled: Tensor, labels: Tensor, known: Known) -> None:
+    """Raise where labels are ruled out, [...]; inside of `torch.func` transforms, which show no numbers, nothing is looked at.
+
+    Raises:
+        KnowledgeError: some are, with the samples and the knowledge.
+    """
+    if not _any(ruled):
+        return
+    rows = ruled.nonzero()
+    places = [str(row[0] if len(row) == 1 else tuple(row)) for row in rows[:SHOWN].tolist()]
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    raise KnowledgeError(
+        f"what is known{_by(known)} rules out {len(rows)} of {ruled.numel()} labels, whose loss is infinite",
+        expected="labels that the range allows, or that are predicted with a trust above 0",
+        received=f"sample {', '.join(places)}{more} (the first has class {int(labels[ruled][0])})",
+        help='correct the knowledge or the labels; or give loss(..., policy="drop"), where they cost nothing, or policy="repair", '
+        "where they are allowed; fedkg.knowledge.known.reconcile finds and counts them before training",
+    )
+
+
+def _any(found: Tensor) -> bool:
+    """Whether any is True; False where no number may be seen: torch.func transforms refuse to turn a tensor into a truth value."""
+    try:
+        return bool(found.any())
+    except RuntimeError:
+        return False
+
+
+def _by(known: Known) -> str:
+    return f" by {', '.join(f'`{name}`' for name in known.names)}" if known.names else ""
+
+
 def _holds(allowed: Tensor, classes: Tensor) -> Tensor:
     return allowed.gather(-1, classes.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 
 
-def _with(allowed: Tensor, classes: Tensor, where: Tensor) -> Tensor:
+def with_class(allowed: Tensor, classes: Tensor, where: Tensor) -> Tensor:
     """The allowed classes and, where told, one more."""
     added = classes.unsqueeze(-1) == torch.arange(allowed.shape[-1], device=allowed.device)
     return allowed | (added & where.unsqueeze(-1))
 
 
-def _refuse(empty: Tensor, outside: Tensor, wrong: Tensor, labels: Tensor | None, client: str) -> None:
+def _refuse(known: Known, empty: Tensor, outside: Tensor, wrong: Tensor, labels: Tensor | None, client: str) -> None:
     """Raise for what is wrong."""
     found = []
     for rows, text in ((empty, "allow no class"), (outside, "have a prediction outside of their range")):
@@ -147,7 +195,7 @@ def _refuse(empty: Tensor, outside: Tensor, wrong: Tensor, labels: Tensor | None
     if found:
         whose = f" of client {client}" if client else ""
         raise KnowledgeError(
-            f"the knowledge{whose} contradicts itself or the labels",
+            f"the knowledge{_by(known)}{whose} contradicts itself or the labels",
             received="; ".join(found),
             help='correct the knowledge, or choose policy="drop" or policy="repair"',
         )

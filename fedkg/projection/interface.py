@@ -6,18 +6,30 @@ Letters: [...] any leading shape of points, n their length.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import is_dataclass
 
 import torch
 from torch import Tensor
+
+from fedkg.projection.given import take_numbers, taking
 
 
 class ProjectionSet(ABC):
     """A closed convex set of points [..., n].
 
     A set is a value: tensors of numbers that broadcast against the points, so that one set may have a radius or a bound for each point.
-    Projections are Euclidean, work on any device and dtype, are differentiable in the points (where a projection has a kink, one of its
-    derivatives is taken) and may be used under `torch.func.vmap`.
+    Its numbers may be whole, or lists; points are floating-point tensors, and anything else is a `SetError`. Projections are Euclidean,
+    work on any device and floating-point dtype, are differentiable in the points (where a projection has a kink, one of its derivatives is
+    taken) and may be used under `torch.func.vmap`.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        taking(cls)
+
+    def __post_init__(self) -> None:
+        if is_dataclass(self):
+            take_numbers(self)
 
     @abstractmethod
     def project(self, point: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
+from fedkg.mapped import fronted
 from fedkg.projection.interface import ProjectionSet
 
 
@@ -53,10 +54,7 @@ class _Pooled(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, int | None], point: Tensor, weight: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        point, weight = (
-            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
-            for part, dim in zip((point, weight), in_dims, strict=True)
-        )
+        point, weight = fronted((point, weight), in_dims, info.batch_size)
         pooled, block = _Pooled.apply(point.flatten(0, 1), weight.flatten(0, 1))  # type: ignore[no-untyped-call]  # torch declares `apply` without types
         return (pooled.reshape(point.shape), block.reshape(info.batch_size, -1)), (0, 0)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedkg.errors import SetError
 from fedkg.projection.boxes import Affine, Box, HalfSpace
+from fedkg.projection.given import numbers_given
 from fedkg.projection.interface import ProjectionSet
 from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.simplex import Simplex
@@ -19,7 +20,12 @@ def recognised(G: Tensor, h: Tensor, E: Tensor | None = None, f: Tensor | None =
     """The set ``G v <= h, E v = f`` as a box, half-space, affine set, monotone cone or simplex; None where it is none of them.
 
     Looked for where the rows are shared, G [m, n]; the set is differentiable in the ends.
+
+    Raises:
+        SetError: rows or ends that are no numbers.
     """
+    G, h = (numbers_given(part, f"recognised: {name}", "Tensor") for name, part in (("G", G), ("h", h)))  # noqa: N806
+    E, f = (numbers_given(part, f"recognised: {name}", "Tensor | None") for name, part in (("E", E), ("f", f)))  # noqa: N806
     if G.ndim != 2 or (E is not None and E.ndim != 2) or G.requires_grad or (E is not None and E.requires_grad):
         return None
     try:

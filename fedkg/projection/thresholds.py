@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedkg.mapped import fronted
 from fedkg.projection.interface import numbers
 
 
@@ -47,13 +48,10 @@ class _Above(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, int | None], point: Tensor, total: Tensor) -> tuple[Tensor, int]:
-        front = [
-            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
-            for part, dim in zip((point, total), in_dims, strict=True)
-        ]
-        missing = front[0].ndim - 1 - front[1].ndim
-        spread = front[1].reshape(info.batch_size, *(1,) * missing, *front[1].shape[1:])
-        return _Above.apply(front[0], spread), 0  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+        points, totals = fronted((point, total), in_dims, info.batch_size)
+        missing = points.ndim - 1 - totals.ndim
+        spread = totals.reshape(info.batch_size, *(1,) * missing, *totals.shape[1:])
+        return _Above.apply(points, spread), 0  # type: ignore[no-untyped-call]  # torch declares `apply` without types
 
 
 def above_threshold(point: Tensor, total: Tensor | float) -> Tensor:

@@ -134,16 +134,26 @@ def facts(job: Json) -> list[tuple[str, str]]:
 
 
 def _idle(job: Json) -> set[str]:
-    """Fields that have a default and no say in this job: of tables where a data set is read, of other splits, of what `compare` varies."""
+    """Fields that have a default and no say in this job: of tables where a data set is read, of other splits, of any split and of the
+    generator where sites bring tables, of what `compare` varies."""
     data: Json = job.get("data") or {}
     split, idle = data.get("split"), set(job.get("compare") or {})
     if (job.get("augment") or {}).get("by", "none") == "none":
         idle |= {name for name, _ in flat(job.get("augment") or {}, "augment.")}
     if data.get("set"):
         idle |= {"data.label", "data.machine", "data.rows", "scoring.probe", "scoring.rows_per_rule"}
+    if any(site.get("table") for site in (job.get("sites") or {}).values()):
+        split = None
+        idle |= {"data.rows", "data.split"}
     if data.get("path"):
         idle.add("data.rows")
-    concerns = {"alpha": ("dirichlet", "sizes"), "classes_per_site": ("classes",), "shares": ("quantity",), "site_column": ("column",)}
+    concerns = {
+        "alpha": ("dirichlet", "sizes"),
+        "size_alpha": ("dirichlet",),
+        "classes_per_site": ("classes",),
+        "shares": ("quantity",),
+        "site_column": ("column",),
+    }
     idle |= {f"data.{field}" for field, splits in concerns.items() if split not in splits}
     if not job.get("rules") and not job.get("pack"):
         idle |= {f"scoring.{field}" for field in job.get("scoring") or {}} | {"training.penalty", "training.projection"}

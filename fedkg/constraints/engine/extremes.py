@@ -7,9 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-STEEP = 1e30
-"""What a difference is multiplied by to tell its sign: products and clamps are far cheaper than selections on a CPU."""
-
 
 class _Extreme(torch.autograd.Function):
     """The maximum (`sign` 1) or minimum (-1); a tie shares the gradient evenly.
@@ -32,7 +29,7 @@ class _Extreme(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         left, right = ctx.saved_tensors
-        share = ((left - right) * (0.5 * STEEP * ctx.sign)).nan_to_num(0.0).clamp(-0.5, 0.5) + 0.5  # NaN: alike and infinite
+        share = (left - right).nan_to_num(0.0).sign() * (0.5 * ctx.sign) + 0.5  # NaN: alike and infinite
         part = gradients[0] * share
         return part, gradients[0] - part, None
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fedkg.constraints.engine.norms import signed_roots, signed_squares, upper_shares, upper_square
-from fedkg.constraints.engine.sliding import fronted, growth
+from fedkg.constraints.engine.sliding import growth
 from fedkg.constraints.engine.unknown import between
+from fedkg.mapped import fronted
 
 
 def norm_until(left: Tensor, right: Tensor, first: int, last: int, beyond: float, edge: float, *, lowest: bool) -> Tensor:

@@ -9,12 +9,13 @@ Letters: T steps; values are [..., T].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from fedkg.mapped import fronted as fronted  # for those that have it from here
 
 
 def extreme(values: Tensor, first: int, last: int, beyond: float, *, lowest: bool, past: bool = False) -> Tensor:
@@ -175,12 +176,6 @@ class _Until(torch.autograd.Function):
                     whole.narrow(-1, 0, part.shape[-1]).add_(part)
                 of_kept, of_found = (pad(part, (1, 0)) for part in to_there)
         return (of_left + of_kept)[..., :steps], (of_right + of_found)[..., :steps], None, None, None, None
-
-
-def fronted(sides: Sequence[Tensor], dims: Sequence[int | None], size: int) -> list[Tensor]:
-    """Sides as `vmap` gives them, the dimension that it is over (None: none, the same for all) in front, of so many."""
-    pairs = zip(sides, dims, strict=False)
-    return [side.expand(size, *side.shape) if at is None else side.movedim(at, 0) for side, at in pairs]
 
 
 def growth(width: int) -> list[tuple[int, bool]]:

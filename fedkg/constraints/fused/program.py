@@ -60,9 +60,10 @@ class Op(IntEnum):
     GUARD = 36  # nothing is missing where the verdict x does not hold; where it holds nowhere, nothing of the row is left to do
 
 
-PAST, EDGE_HIGH, MISSING, NAN_TOO = 1, 2, 4, 8
+PAST, EDGE_HIGH, MISSING, NAN_TOO, TO_SECOND, TO_LAST = 1, 2, 4, 8, 16, 32
 """Flags of operations: a window looks back; what stands beyond the trace is +inf rather than -inf; numbers say what is missing, not
-robustness (so that the mark of the unknown is positive); NaN is looked for (`MIN`, `MAX` of slots)."""
+robustness (so that the mark of the unknown is positive); NaN is looked for (`MIN`, `MAX` of slots); of two that are equal the second has
+the gradient (`MIN`, `MAX`), which they share otherwise; of equals the last has it (windows), which the first has otherwise."""
 
 OTHER = 1
 """Flag of `KNOWN` and `CATEGORY`: the other way round."""

@@ -1,6 +1,7 @@
 """Gradients of a program on the run of places on which it has just been carried out: from its result back to its slots.
 
-What several values decide alike they share evenly, in windows the first of them has it all, as in `engine`. Letters as in `forward`.
+What several values decide alike they share evenly, in windows and in an until the first of them has it all, as in `engine`. Letters as in
+`forward`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from fedkg.constraints.fused.layout import (
     ZERO,
 )
 from fedkg.constraints.fused.loops import accumulated, both_of, filled, first_of, least, most, negated, second_of, some
-from fedkg.constraints.fused.program import EDGE_HIGH, MISSING, PAST
+from fedkg.constraints.fused.program import EDGE_HIGH, MISSING, PAST, TO_LAST, TO_SECOND
 from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
@@ -79,7 +80,10 @@ def pulled_back(
         d, g = floats_at(at[code[1]]), slopes[code[1] * width :]
         mark = constants[MARK_MISSING] if flags & MISSING else constants[MARK]
         if op in (MIN, MAX):
-            _shared(d, g, at, slopes, width, spare, ints_at(frame[OPERANDS])[a:], b - a, n)
+            if flags & TO_SECOND:
+                _to_second(d, g, at, slopes, width, spare, ints_at(frame[OPERANDS])[a:], n)
+            else:
+                _shared(d, g, at, slopes, width, spare, ints_at(frame[OPERANDS])[a:], b - a, n)
             continue
         x, to = floats_at(at[a]), slopes[a * width :]
         if op < MIN:
@@ -243,11 +247,22 @@ def _shared(d: Floats, g: Floats, at: Ints, slopes: Floats, width: int, spare: F
 
 
 @loop
+def _to_second(d: Floats, g: Floats, at: Ints, slopes: Floats, width: int, spare: Floats, operands: Ints, n: int) -> None:
+    """To the one of two registers that is the least or greatest, of equals to the second."""
+    y, to_x, to_y = floats_at(at[operands[1]]), slopes[operands[0] * width :], slopes[operands[1] * width :]
+    for j in range(n):
+        t = g[j]
+        spare[j] = t if y[j] == d[j] else 0.0
+        to_x[j] = to_x[j] + (0.0 if y[j] == d[j] else t)
+    accumulated(to_y, spare, n)
+
+
+@loop
 def _unslid(
     frame: Ints, batch: Ints, g: Floats, x: Floats, to: Floats, n: int, first_trace: int, window: Ints, beyond: Float, lowest: bool,
     flags: int, levels: Floats,
 ) -> None:  # fmt: skip
-    """To the first of the best values of each step's window; nothing where what lies beyond the trace is better.
+    """To the first (`TO_LAST`: the last) of the best values of each step's window; nothing where what lies beyond the trace is better.
 
     The blocks of `forward.slid` are kept, one level after the other; what a block is given goes to the half that it comes from.
     """
@@ -271,14 +286,22 @@ def _unslid(
     filled(given, 0.0, m)
     for k in range(n // steps):
         at, far, own = k * stride + start, k * stride + start + width - size, g[k * steps :]
-        first_of(given[at:], own, level[at:], level[far:], steps, lowest)
-        if size < width:
-            second_of(given[far:], own, level[at:], level[far:], steps, lowest)
+        if not flags & TO_LAST or size == width:
+            first_of(given[at:], own, level[at:], level[far:], steps, lowest)
+            if size < width:
+                second_of(given[far:], own, level[at:], level[far:], steps, lowest)
+        else:
+            first_of(spare, own, level[far:], level[at:], steps, lowest)
+            second_of(given[at:], own, level[far:], level[at:], steps, lowest)
+            accumulated(given[far:], spare, steps)
     while depth > 0:
         depth -= 1
         size = size // 2
         m += size
-        _halved(spare, given, levels[depth * room :], size, m, lowest)
+        if flags & TO_LAST:
+            _halved_to_last(spare, given, levels[depth * room :], size, m, lowest)
+        else:
+            _halved(spare, given, levels[depth * room :], size, m, lowest)
         given, spare = spare, given
     for k in range(n // steps):
         accumulated(to[k * steps :], given[k * stride + before :], length_of(batch, first_trace + k, steps))
@@ -296,6 +319,14 @@ def _halved(d: Floats, g: Floats, x: Floats, size: int, m: int, lowest: bool) ->
     begin = max(size, pairs)
     filled(d[begin:], 0.0, m - begin)
     second_of(d[begin:], g[begin - size :], x[begin - size :], x[begin:], m - begin, lowest)
+
+
+@loop
+def _halved_to_last(d: Floats, g: Floats, x: Floats, size: int, m: int, lowest: bool) -> None:
+    """`_halved` with the second of two equal blocks in place of the first."""
+    filled(d, 0.0, m)
+    first_of(d[size:], g, x[size:], x, m - size, lowest)
+    second_of(d, g, x[size:], x, m - size, lowest)
 
 
 @loop

@@ -8,7 +8,20 @@ from typing import assert_never
 
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.hoist import OverExtreme
-from fedkg.constraints.fused.program import EDGE_HIGH, HAIR_DOWN, HAIR_UP, PAST, STRICT, NotFused, Op, Part, Program, Window
+from fedkg.constraints.fused.program import (
+    EDGE_HIGH,
+    HAIR_DOWN,
+    HAIR_UP,
+    PAST,
+    STRICT,
+    TO_LAST,
+    TO_SECOND,
+    NotFused,
+    Op,
+    Part,
+    Program,
+    Window,
+)
 from fedkg.constraints.fused.writing import Writing
 from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
 
@@ -101,7 +114,7 @@ def _until(writing: Writing, formula: Until, positive: bool, inner: Inner, mark:
     left, right = inner(formula.left, positive), inner(formula.right, positive)
     if formula.closed:
         right = writing.picked((left, right), lowest=not lowest)
-    flags = mark | (PAST if formula.op == "since" else 0) | (EDGE_HIGH if lowest else 0)
+    flags = mark | (PAST | TO_LAST if formula.op == "since" else 0) | (EDGE_HIGH if lowest else 0)  # the first is the nearest
 
     def over(op: Op, register: int, part: Part) -> int:
         return writing.put(op, register, number=writing.window(Window(low=formula.low, high=formula.high, part=part)), flags=flags)
@@ -110,6 +123,7 @@ def _until(writing: Writing, formula: Until, positive: bool, inner: Inner, mark:
         Op.RELEASE if lowest else Op.UNTIL, left, right, number=writing.window(Window(low=formula.low, high=formula.high)), flags=flags
     )
     within = over(Op.WINDOW_MIN if lowest else Op.WINDOW_MAX, right, "length")
-    there = over(Op.WINDOW_MIN, writing.picked((within, ever), lowest=not lowest), "at")
+    # Where the two are equal it is `ever` that knows the first value that decides: `within` knows of the right side alone.
+    there = over(Op.WINDOW_MIN, writing.picked((within, ever), lowest=not lowest, flags=TO_SECOND), "at")
     before = over(Op.WINDOW_MAX if lowest else Op.WINDOW_MIN, left, "before")
     return writing.picked((before, there), lowest=not lowest)

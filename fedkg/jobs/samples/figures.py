@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,6 +14,7 @@ from fedkg.data.sets import Standardised
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.losses import KnownSquaredError, Loss
 from fedkg.federated.evaluation import Detection, accuracy, detection
+from fedkg.jobs.measure import MEASURES, alarm_everywhere
 from fedkg.jobs.samples.inputs import Inputs
 from fedkg.jobs.samples.samples import Index
 from fedkg.models import Model, Params, predict
@@ -69,6 +71,22 @@ def _of_numbers(ready: Standardised, answers: Tensor, y: Tensor) -> dict[str, fl
     mse = float(away[known].square().mean())
     units = away * torch.as_tensor(ready.outputs.std, dtype=away.dtype)
     return {"mse": mse, "rmse": math.sqrt(float(units[known].square().mean())), "loss": mse}
+
+
+def same_for_all(ready: Standardised, rows: Index) -> float:
+    """The figure that algorithms are compared by, of the best answer that is the same for all samples at `rows`; NaN for no samples."""
+    y = ready.y[rows]
+    if not len(y):
+        return math.nan
+    match ready.source.task:
+        case "detection":
+            return alarm_everywhere(int((y > 0.5).sum()), len(y))
+        case "classes":
+            return float(np.bincount(y.astype(np.int64)).max() / len(y))
+        case task:
+            assert ready.outputs is not None, "numbers are scaled"
+            numbers = torch.from_numpy(y).double().reshape(-1, len(ready.outputs.names))
+            return _of_numbers(ready, numbers.nanmean(0).expand(numbers.shape), numbers).get(MEASURES[task].name, math.nan)
 
 
 def mean_of(each: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -35,9 +35,9 @@ from fedkg.jobs.measure import MEASURES, Measure
 from fedkg.jobs.samples.augmented import Augmented, augmented
 from fedkg.jobs.samples.checks import sample_checks
 from fedkg.jobs.samples.course import SampleCourse
-from fedkg.jobs.samples.figures import loss_of
+from fedkg.jobs.samples.figures import loss_of, same_for_all
 from fedkg.jobs.samples.inputs import Inputs, inputs_of
-from fedkg.jobs.samples.known import codes_of, told
+from fedkg.jobs.samples.known import codes_of, ruled_out_labels, told
 from fedkg.jobs.samples.rules import SampleRules, laid_out, layout_of, output_of, sample_rules
 from fedkg.jobs.samples.samples import SERVER, TEST, Dealt, Index, Samples, counted, dealt, held_out, owners, reach_of_samples, read_samples
 from fedkg.jobs.samples.trusted import cross_validated
@@ -88,7 +88,7 @@ class Sets:
     @property
     def measure(self) -> Measure:
         """See `Ground.measure`."""
-        return MEASURES[self.samples.source.task]
+        return replace(MEASURES[self.samples.source.task], trivial=same_for_all(self.samples.ready, self.samples.rows(TEST)))
 
     def prepare(self, arms: Sequence[Arm]) -> None:
         """See `Ground.prepare`."""
@@ -143,11 +143,11 @@ class Sets:
         """See `Ground.course`."""
         scene, section = self.scenes[arm.scenario], algorithm_of(arm.job)
         read = self._read(arm)
-        trust, said = self._trusted(arm)
-        rules = self._rules(arm)
+        (trust, said), rules = self._trusted(arm), self._rules(arm)
         model = self._model(arm, trust, rules)
         inputs, server = self._inputs(arm), self.samples.rows(SERVER)
         clients = self._clients(arm, scene, inputs)
+        noted = (*filter(None, [said]), *ruled_out_labels(arm.job, self.pack, model, clients))
         problem = Problem(
             model=model,
             loss=loss_of(self.samples.source.task, self._positive_weight(arm, scene)),
@@ -175,7 +175,7 @@ class Sets:
             inferred=found,
             sets=sets,
             edges=read.edges,
-            said=(*unbound(arm, self.pack), *unprojected(model), *read.notes, *filter(None, [said]), *taken_as_known(arm.job, section)),
+            said=(*unbound(arm, self.pack), *unprojected(model), *read.notes, *noted, *taken_as_known(arm.job, section)),
         )
 
     def _read(self, arm: Arm) -> Augmented:

@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from fedkg.data import Scaling
 from fedkg.data.sets import DataSet
 from fedkg.errors import JobError
+from fedkg.federated import Clients
+from fedkg.federated.model.answers import EXCLUDED, Informed
 from fedkg.federated.model.told import UNKNOWN
 from fedkg.jobs.file.model import Inject
+from fedkg.jobs.file.schema import Job
 from fedkg.knowledge import allowed_classes, allowed_interval, predictions
+from fedkg.models import Model
 from fedkg.pack import Column, DataContract, Pack
 from fedkg.pack.knowledge import KnowledgeModel
 
@@ -107,6 +111,26 @@ def _numbers(pack: Pack, known: list[KnowledgeModel], values: F64) -> F64:
         else:
             predicted = np.where(np.isnan(predicted), predictions(pack, model, values), predicted)
     return np.stack([low, high, predicted], axis=1)
+
+
+def ruled_out_labels(job: Job, pack: Pack, model: Model, clients: Clients) -> tuple[str, ...]:
+    """What is to be said of labels that sites train on and injected ranges rule out: each costs the same whatever is learnt.
+
+    Nothing of a job that promises privacy: how many there are is told by rows that nothing hides.
+    """
+    if not isinstance(model, Informed) or model.range is None or job.privacy is not None:
+        return ()
+    allowed = [model.range(x if x.ndim == 2 else x[:, -1]) for x in clients.x]
+    wrong = [
+        (some & ~some.gather(1, y[:, None])).any(1) for some, y in zip(allowed, clients.y, strict=True)
+    ]  # of an empty range nothing is used
+    count = sum(int(rows.sum()) for rows in wrong)
+    if not count:
+        return ()
+    names = ", ".join(f"`{known.name}`" for known in pack.manifest.knowledge if known.kind == "range" and known.classes)
+    where = ", ".join(name for name, rows in zip(clients.names, wrong, strict=True) if bool(rows.any()))
+    of = f"{count:,} of {sum(clients.samples):,} labels that are trained on (at {where})"
+    return (f"{names} rules out {of}: each costs {-EXCLUDED:,.0f} whatever is learnt, and teaches nothing",)
 
 
 def with_told(x: F64, columns: F64) -> F64:

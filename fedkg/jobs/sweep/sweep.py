@@ -16,6 +16,7 @@ from typing import Any
 
 from fedkg.errors import FedkgError, JobError, MissingExtra, Stopped, UsageError
 from fedkg.jobs.arms import planned
+from fedkg.jobs.compared.noised import Ended, drowned, protected_arms
 from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.paired import told
 from fedkg.jobs.compared.spent import kept_private
@@ -183,10 +184,22 @@ def _spent(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
     return [row | {"arm": f"{name}/{row['arm']}"} for name in done for row in RunFolder(folder / name).rows("privacy.csv")]
 
 
+def _protected(folder: Path, cells: Sequence[Cell], measure: str) -> list[Ended]:
+    """The protected trainings of all runs that are done."""
+    found: list[Ended] = []
+    for cell in cells:
+        run = RunFolder(folder / cell.id)
+        if (run.path / RESULTS).is_file() and (private := run.rows("privacy.csv")):
+            trivial = run.read_json(RESULTS).get("trivial")
+            found += protected_arms(planned(cell.job), run.rows("rounds.csv"), private, measure, math.nan if trivial is None else trivial)
+    return found
+
+
 def _finish(place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], on_event: Listener) -> Sweep:
     results = gathered(place.path / CELLS, cells)
     target = cells[0].job.evaluation.target_of(results[0]["measure"] if results else "f1")
     said = [*sentences(results, target), *told(results), *alone(results), *kept_private(_spent(place.path / CELLS, cells))]
+    said += drowned(_protected(place.path / CELLS, cells, results[0]["measure"] if results else "f1"))
     first = next((cell for cell in cells if cell.id not in failed), None)
     rules = {} if first is None else RunFolder(place.path / CELLS / first.id).read_json(RESULTS)["rules"]
     place.write_json(

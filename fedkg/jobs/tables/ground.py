@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedkg.constraints import ConstraintModule
@@ -12,10 +12,10 @@ from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
 from fedkg.jobs.graphs import Graphs
-from fedkg.jobs.measure import MEASURES, Measure
+from fedkg.jobs.measure import MEASURES, Measure, alarm_everywhere
 from fedkg.jobs.set_rows import set_rows, sets_of_arm
 from fedkg.jobs.tables.judge import data_checks, module_of, no_tally, rule_table, scorer_of
-from fedkg.jobs.tables.prepare import Prepared, Scenario, coded, prepare, scenario
+from fedkg.jobs.tables.prepare import Prepared, Scenario, coded, labels_of, prepare, scenario
 from fedkg.jobs.tables.probe import probe_rows
 from fedkg.jobs.tables.sites import site_rows
 from fedkg.jobs.training import Held, algorithm_of_arm, held_of, judged, model_of, problem_of, settings_of, unbound, unprojected
@@ -95,7 +95,8 @@ class Tables:
     @property
     def measure(self) -> Measure:
         """See `Ground.measure`."""
-        return MEASURES["detection"]
+        test = labels_of(self.prepared.test, self.job.data.label)
+        return replace(MEASURES["detection"], trivial=alarm_everywhere(int(test.sum()), len(test)))
 
     def prepare(self, arms: Sequence[Arm]) -> None:
         """See `Ground.prepare`."""

@@ -39,7 +39,7 @@ def test_random_rules_on_rows(pack: Pack, case: tuple[NDArray[np.float64], NDArr
     dtype = dtype_for(pack, dtype)
     module = module_of(pack)
     keys = {"Type": [VOCABULARY[int(c)] for c in table[:, CATEGORY]]}
-    agree(module, torch.from_numpy(table[:, :4]).to(dtype), stacked(module, answers).to(dtype), previous="above", keys=keys, ties=True)
+    agree(module, torch.from_numpy(table[:, :4]).to(dtype), stacked(module, answers).to(dtype), previous="above", keys=keys)
 
 
 @given(packs(max_banks=2, temporal=True), tables(max_rows=7), st.integers(0, 99), ENDS, DTYPES)
@@ -49,7 +49,7 @@ def test_random_rules_over_time_on_one_trace(pack: Pack, table: NDArray[np.float
     module = module_of(ending(pack, end))
     module._horizons.clear()  # a trace may be too short for a rule to be decided anywhere
     answers = torch.from_numpy(answers_for(seed, len(table), unknown=True))[list(module.plan.runs)].to(dtype)
-    agree(module, torch.from_numpy(table[:, :4]).to(dtype), answers, previous="above", ties=True)
+    agree(module, torch.from_numpy(table[:, :4]).to(dtype), answers, previous="above")
 
 
 @given(packs(max_banks=2, temporal=True), tables(max_rows=8), st.integers(0, 99), ENDS)
@@ -60,7 +60,7 @@ def test_random_rules_over_time_on_traces_by_label(pack: Pack, table: NDArray[np
     module = module_of(replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract})))
     module._horizons.clear()
     answers = torch.from_numpy(answers_for(seed, len(table), unknown=True))[list(module.plan.runs)]
-    agree(module, torch.from_numpy(table[:, :4]), answers, previous="above", ties=True)
+    agree(module, torch.from_numpy(table[:, :4]), answers, previous="above")
 
 
 @given(packs(max_banks=2, temporal=True), st.integers(0, 2**16), ENDS, st.booleans())
@@ -76,7 +76,7 @@ def test_random_rules_over_time_on_windows_with_padding(pack: Pack, seed: int, e
         x[..., :3][torch.rand(3, 6, 3, generator=dice) < 0.2] = torch.nan
     weight = torch.rand(3, 6, generator=dice, dtype=torch.float64)
     weight[1, 4:], weight[2, :2] = 0.0, 0.0
-    agree(module, x, y.expand(len(module.plan.runs), *y.shape), sample_weight=weight, ties=True)
+    agree(module, x, y.expand(len(module.plan.runs), *y.shape), sample_weight=weight)
 
 
 def random_formula(dice: random.Random) -> tuple[Formula, list[float]]:

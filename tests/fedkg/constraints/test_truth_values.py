@@ -174,7 +174,7 @@ def check_loops(rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dty
     pack = pack_of(*rules)
     x, y = batch(data, dtype)
     module, x = (ConstraintModule(pack, x=X, y=Y), x) if plain else (scaled(pack), standardised(x))
-    agree(module, x, y, ties=True, previous="above")
+    agree(module, x, y, previous="above")
 
 
 CALLS = (st.lists(RULES, min_size=1, max_size=3), traces(), st.sampled_from([torch.float64, torch.float32]), st.booleans())

@@ -109,6 +109,10 @@ def test_what_no_arm_looks_at_is_told():
     series = {"set": "traffic", "window": {"history": 4, "horizon": 2}, "server": 0.2}
     assert idle(arms(privacy=mined, data=series, algorithms=joints, algorithm="own")) == ()
     assert idle(arms(data={"rows": 400})) == ()
+    apart = {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}}
+    assert [note.split()[0] for note in idle(arms(sites=apart, data={"split": "column", "site_column": "plant", "size_alpha": 2.0}))] == [
+        *("`data.split`", "`data.size_alpha`", "`data.site_column`")
+    ]
     assert idle(arms(data={"rows": 400, "path": "table.csv"})) == (
         "`data.rows` is not looked at: it belongs to the generator of the table",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,21 @@ def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
     heat = ground.samples.source.x[:, 0]  # type: ignore[attr-defined]
     assert bool((answers[heat > 70][:, 0].exp() == 0).all())
     assert bool((answers[(heat > 70) & (ground.samples.source.x[:, 1] > 5)].exp()[:, 2] >= 0.3 - 1e-6).all())  # type: ignore[attr-defined]
+
+
+def test_labels_that_knowledge_rules_out_are_counted(tmp_path):
+    job = grades(tmp_path)
+    job["model"] = {**job["model"], "inject": {"trust": 0.3}}
+    assert "rules out" not in RunFolder(run_job(job, out=tmp_path / "sound").folder).rows("rounds.csv")[0]["notes"]
+    job["corrupt"] = {"site": job["sites"][0], "share": 1.0}
+    run = run_job(job, out=tmp_path / "run")
+    [sound, turned] = [row["notes"] for row in RunFolder(run.folder).rows("rounds.csv") if row["round"] == "1"]
+    assert "rules out" not in sound
+    found = re.search(rf"`by_heat` rules out (\d+) of (\d+) labels that are trained on \(at {job['sites'][0]}\): each costs 10,000", turned)
+    assert found
+    assert 0 < int(found[1]) < int(found[2])
+    hidden = {**job, "privacy": {"unit": "example", "noise": 2.0, "delta": 1e-3}}
+    assert "rules out" not in (run_job(hidden, out=tmp_path / "hidden").folder / "rounds.csv").read_text()
 
 
 def test_the_trust_is_chosen_and_said(tmp_path):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fedkg.errors import UsageError
+from fedkg.jobs.file.data import Data
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
 from fedkg.report.comparison import scenarios
@@ -226,6 +227,17 @@ def test_settings_that_have_no_say_are_left_out() -> None:
     data = {"set": "mnist", "path": "m", "rows": 10000, "label": "Machine failure", "split": "sites", "alpha": 1.0, "test": 0.2}
     job = {"data": data, "algorithm": "scfa", "compare": {"algorithm": ["fedavg"]}, "scoring": {"beta": 1.0}, "rules": []}
     assert [name for name, _ in facts(job)] == ["data.set", "data.path", "data.split", "data.test", "compare.algorithm"]
+
+
+def test_settings_of_a_split_are_left_out_where_sites_bring_tables() -> None:
+    data = Data(path=None, size_alpha=2.0, min_samples=20).model_dump(mode="json")
+    job = {"data": data, "sites": {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}}, "rules": ["r.fkg"]}
+    assert [name for name, _ in facts(job)] == [
+        *("data.seed", "data.label", "data.machine", "data.min_samples", "data.test", "data.server"),
+        "rules",
+    ]
+    shared = job | {"sites": {"graz": {"table": None}, "linz": {"table": None}}}
+    assert {"data.rows", "data.split", "data.alpha", "data.size_alpha"} <= {name for name, _ in facts(shared)}
 
 
 def test_one_is_told_as_one(run_folder: RunFolder) -> None:
