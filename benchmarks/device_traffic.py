@@ -3,8 +3,9 @@
     python benchmarks/device_traffic.py [--rows 3000] [--only 4,10] [--kernels]
 
 The rules are those of `temporal_robustness.py`: constraints of twelve temporal shapes over 1,024 windows of 48 steps. Torch's compiler is
-given their forward pass as it is off the processor and writes its Triton kernels for a CUDA device that there is not; what these read and
-write is counted, then they are thrown away. One call is for verdicts (robustness of each window), one for the penalty; no time is taken.
+given what they are off the processor and writes its Triton kernels for a CUDA device that there is not; what these read and write is
+counted, then they are thrown away. One call is for verdicts (robustness of each window), one for the penalty, one for the penalty and its
+slopes by the answers, forward and backward in one graph: cut into two, there would be what is kept in between. No time is taken.
 
 - *moved*: of what a kernel computes or was given, each number once; what a row gathers from a column, once for each row. Several reads of
   one number by one kernel for several steps of a window count once: they come out of caches.
@@ -185,19 +186,28 @@ def played_cuda() -> Iterator[None]:
             ("torch._inductor.scheduler.has_triton", True), ("torch.utils._triton.triton_hash_with_backend", "none"),
         ):  # fmt: skip
             stack.enter_context(patch(name, lambda *_, given=given: given))
+        scatter = "torch._inductor.fx_passes.reinplace._inplace_generalized_scatter"  # which tries it out on what has no numbers
+        stack.enter_context(patch(scatter, lambda into, *_: into))
         yield
 
 
 def traced_graph(module: ConstraintModule, what: str, mode: FakeTensorMode) -> tuple[torch.fx.GraphModule, list[Tensor]]:
-    """The tensor operations of a forward pass, as the compiler is given them off the processor, and inputs for them: constants, too."""
+    """The tensor operations of a call, as the compiler is given them off the processor, and inputs for them: constants, too."""
 
     def work(x: Tensor, y: Tensor) -> Tensor:
         report = traced._opened([x, y], module._number, *traced.EXACTLY)
-        return report.penalty if what == "penalty" else report.robustness.contiguous()
+        return report.robustness.contiguous() if what == "robustness" else report.penalty
+
+    def with_slopes(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        with torch.enable_grad():
+            answers = y.detach().requires_grad_()
+            penalty = work(x, answers)
+            return penalty.detach(), *torch.autograd.grad(penalty, answers)
 
     with mode, torch.no_grad():
         inputs = [torch.empty(BATCH, LENGTH, width) for width in (SIGNALS, OUTPUTS)]
-        functional = torch.func.functionalize(work, remove="mutations")
+        asked = make_fx(with_slopes, tracing_mode="real")(*inputs) if what == "slopes" else work
+        functional = torch.func.functionalize(asked, remove="mutations")
         graph = make_fx(functional, decomposition_table=select_decomp_table(), tracing_mode="real")(*inputs)
     graph.graph.eliminate_dead_code()
     first = next(node for node in graph.graph.nodes if node.op != "placeholder")
@@ -230,7 +240,7 @@ def moved_to_cuda(graph: torch.fx.GraphModule, inputs: Sequence[Tensor], mode: F
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the kernels of one forward pass move, in bytes as said above, each; and seconds of processor time to compile it."""
+    """What the kernels of one call move, in bytes as said above, each; and seconds of processor time to compile it."""
 
     kernels: tuple[tuple[int, int, int], ...]
     seconds: float
@@ -241,7 +251,7 @@ class Traffic:
 
 
 def traffic(module: ConstraintModule, what: str) -> Traffic:
-    """The traffic of a forward pass for "robustness" or "penalty"."""
+    """The traffic of a call for "robustness", "penalty" or "slopes"."""
     begun, mode = time.process_time(), FakeTensorMode(allow_non_fake_inputs=True)
     graph, inputs = traced_graph(module, what, mode)
     found: dict[int, Watched] = {}
@@ -291,7 +301,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}; no time on a device is taken")
     claims = []
-    for what in ("robustness", "penalty"):
+    for what in ("robustness", "penalty", "slopes"):
         for shape in range(len(SHAPES)) if options.only is None else map(int, options.only.split(",")):
             counted([shape], options.rows, what, kernels=options.kernels)
         if options.only is None:

@@ -23,8 +23,9 @@ from fedkg.constraints.engine.hoist import Extreme, with_extremes
 from fedkg.constraints.engine.penalty import HINGE, PenaltyForm, penalties
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.soft import soft_least, soft_robustness
-from fedkg.constraints.engine.traces import Lined, Traces, line_up
+from fedkg.constraints.engine.traces import Lined, Traces, again, line_up
 from fedkg.constraints.engine.values import Values, with_values
+from fedkg.constraints.once import Once
 from fedkg.constraints.selection import Pairs, Selection, Selector, runs
 from fedkg.constraints.settled import Settled, bank_loops
 from fedkg.pack.formulas import Formula, Implies
@@ -102,6 +103,11 @@ class Evaluated:
         """The largest absolute value of all numbers; NaN when one is unknown."""
         known = math.nan if self.unseen else self.measured
         return largest_number(self.inputs, self.outputs) if known is None else known
+
+    @cached_property
+    def once(self) -> Once:
+        """What is evaluated once while numbers are being traced."""
+        return Once(self)
 
     @cached_property
     def gates(self) -> Tensor:
@@ -232,7 +238,7 @@ class Evaluated:
 
     def applies(self, bank: BankTensors, rows: slice) -> Tensor:
         """Where some rows of a bank apply, bool [R, B]."""
-        applies, lined = self._matched(bank, rows), self._lined(bank, rows)
+        applies, lined = self._matched(bank, rows), self.lined(bank, rows)
         if lined is not None and bank.initial:
             first = lined.first(self.met.device)
             applies = first if applies is None else applies & first
@@ -256,9 +262,9 @@ class Evaluated:
         if pairs is not None:
             reading, unit = self._paired(bank, rows, pairs, offset=soft), bank.unit[rows].index_select(0, pairs.row)
             return pairs.spread(self._robustness(bank, reading, unit, soft).expand(pairs.row.shape[0], 1), torch.nan)
-        lined = self._lined(bank, rows)
+        lined = self.lined(bank, rows)
         values = self._robustness(bank, self._reading(bank, rows, lined, offset=soft), bank.unit[rows], soft)
-        values = _again(values, shape[0], lined).expand(shape)
+        values = again(values, shape[0], lined).expand(shape)
         applies = self.applies(bank, rows) if bank.initial else self._matched(bank, rows)
         return values if applies is None else torch.where(applies, values, torch.nan)
 
@@ -292,7 +298,7 @@ class Evaluated:
         if call is not None:
             values, fires = call.verdicts()
             return Verdicts(values, applies, applies & fires if isinstance(bank.skeleton, Implies) else applies)
-        pairs, lined = self.pairs(bank, rows), self._lined(bank, rows)
+        pairs, lined = self.pairs(bank, rows), self.lined(bank, rows)
         reading = self._reading(bank, rows, lined) if pairs is None else self._paired(bank, rows, pairs)
         holds: Tensor | None = None
         if isinstance(bank.skeleton, Implies):
@@ -302,8 +308,8 @@ class Evaluated:
         if pairs is not None:
             fired = applies if holds is None else pairs.spread(holds, False)
             return Verdicts(pairs.spread(values, torch.nan), applies, fired)
-        fired = applies if holds is None else applies & _again(holds, applies.shape[0], lined)
-        return Verdicts(_again(values, applies.shape[0], lined).expand(applies.shape), applies, fired)
+        fired = applies if holds is None else applies & again(holds, applies.shape[0], lined)
+        return Verdicts(again(values, applies.shape[0], lined).expand(applies.shape), applies, fired)
 
     def judged_places(self, bank: BankTensors, rows: slice) -> Tensor:
         """Where some rows of a bank apply and are satisfied, are violated, fire (what is no implication: everywhere); bool [3, R, B]."""
@@ -324,8 +330,8 @@ class Evaluated:
 
     def over_time(self, bank: BankTensors, rows: slice, part: Formula, *, positive: bool) -> Tensor:
         """Robustness as `evaluate` gives it of a part of a bank's skeleton that looks at other steps, for some rows: [R, B]."""
-        lined = self._lined(bank, rows)
-        return _again(evaluate(part, self._reading(bank, rows, lined), positive=positive), rows.stop - rows.start, lined)
+        lined = self.lined(bank, rows)
+        return again(evaluate(part, self._reading(bank, rows, lined), positive=positive), rows.stop - rows.start, lined)
 
     def always_known(self, bank: BankTensors) -> bool:
         """Whether penalties of a bank count wherever its rows apply: not over time, or known there whatever the numbers are."""
@@ -356,10 +362,10 @@ class Evaluated:
             missing = penalties(bank.skeleton, reading, bank.gate(rows, self.gates), self.form, divided=divided)
             inside = None if self.traces is None else self.traces.rows_inside
             return (missing if inside is None else missing * inside).expand(shape)
-        lined = self._lined(bank, rows)
+        lined = self.lined(bank, rows)
         reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True, lined=lined, unsure=self.unsure)
         missing = penalties(bank.formula, reading, None, self.form, divided=divided)
-        return _again(missing, shape[0], lined).expand(shape) * self.applies(bank, rows)
+        return again(missing, shape[0], lined).expand(shape) * self.applies(bank, rows)
 
     def paired_penalties(
         self, bank: BankTensors, rows: slice, pairs: Pairs, inputs: Tensor, outputs: Tensor, *, divided: bool = True
@@ -386,14 +392,9 @@ class Evaluated:
             return applies
         return inside[None] if applies is None else applies & inside
 
-    def _lined(self, bank: BankTensors, rows: slice) -> Lined | None:
+    def lined(self, bank: BankTensors, rows: slice) -> Lined | None:
         """The order in which some rows of a bank over time see the batch; None for a bank that needs none."""
         if not bank.temporal or self.traces is None:
             return None
         keyed = bank.conditions.shape[0] > 1  # besides the traces themselves
         return line_up(self.traces, bank.applies(rows, self.met) if keyed else None)
-
-
-def _again(values: Tensor, rows: int, lined: Lined | None) -> Tensor:
-    """Values by place, or broadcast to it, by row of the batch."""
-    return values if lined is None else lined.again(values.expand(rows, lined.steps.places))

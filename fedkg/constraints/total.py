@@ -17,7 +17,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from fedkg.constraints.engine.banks import BankTensors
-from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused.pay import paid
@@ -184,8 +183,9 @@ def _added(of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs:
     weight = None if of.sample_weight is None else of.sample_weight.to(inputs.dtype)
     pairs = of.pairs(bank, rows)
     if pairs is None:
-        missing = of.penalties(bank, rows, inputs, outputs, divided=scale is None)
-        return (missing.sum(dim=1) if weight is None else missing @ weight) * share, None
+        once = of.once.of(bank, rows)[0] if of.once.takes(bank) else None
+        missing = of.penalties(bank, rows, inputs, outputs, divided=scale is None) if once is None else once
+        return _over_samples(of, missing, weight) * share, None
     missing = of.paired_penalties(bank, rows, pairs, inputs, outputs, divided=scale is None)[:, 0]
     each = share.index_select(0, pairs.row)
     return missing * (each if weight is None else each * weight.index_select(0, pairs.sample)), pairs.row
@@ -230,7 +230,7 @@ def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     known = _known_of(judged, weight.dtype, len(of.pack.manifest.rules), of.met.shape[0], kept)
     applying = _applying_at_once(of, known, weight)
     if applying is None:
-        met = weight[:0] if all(bank.temporal for bank in judged) else _counted(of.met, weight)
+        met = weight[:0] if all(bank.temporal for bank in judged) else _counted(of, of.met, weight)
         applying = torch.cat([_applying_to_all(of, bank, met, weight) for bank in judged])
     counts = weight.new_zeros(known.weights.shape[0], weight.shape[0]).index_add(0, known.rule, applying * known.own)
     factor = torch.where(counts > 0, known.weights / torch.where(counts > 0, counts, 1.0), 0.0)
@@ -279,7 +279,7 @@ def _applying_at_once(of: Evaluated, known: _Known, weight: Tensor) -> Tensor | 
     applies = met.new_ones(1, of.batch).expand(asked.shape[1], -1)
     for one in asked:
         applies = applies & met.index_select(0, one)
-    return _counted(applies, weight)
+    return _counted(of, applies, weight)
 
 
 def _applying_to_all(of: Evaluated, bank: BankTensors, of_condition: Tensor, weight: Tensor) -> Tensor:
@@ -297,7 +297,7 @@ def _applying_to_all(of: Evaluated, bank: BankTensors, of_condition: Tensor, wei
 def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor) -> Tensor:
     """The weight of the samples of each part that count for each row, [R, C]; steps that are padding have none."""
     if bank.temporal:
-        return _counted(of.counted(bank, rows), weight)
+        return _counted(of, of.once.of(bank, rows)[1] if of.once.takes(bank) else of.counted(bank, rows), weight)
     conditions = bank.conditions[:, rows]
     if conditions.shape[0] == 0:
         return weight.sum(dim=1).expand(rows.stop - rows.start, -1)
@@ -305,7 +305,7 @@ def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tenso
         return of_condition[conditions[0]]
     pairs = of.pairs(bank, rows)
     if pairs is None:
-        return _counted(of.applies(bank, rows), weight)
+        return _counted(of, of.applies(bank, rows), weight)
     parts, size = weight.shape
     counted = weight.new_zeros(pairs.rows * parts).index_add(
         0, pairs.row * parts + pairs.sample // max(1, size), weight.flatten()[pairs.sample]
@@ -313,9 +313,21 @@ def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tenso
     return counted.view(pairs.rows, parts)
 
 
-def _counted(which: Tensor, weight: Tensor) -> Tensor:
+def _counted(of: Evaluated, which: Tensor, weight: Tensor) -> Tensor:
     """The weight, in each part, of the samples that a bool [R, B] picks: [R, C]."""
     picked = which.to(weight.dtype)
-    if being_traced() and weight.shape[0] == 1:
-        return (picked * weight).sum(dim=1, keepdim=True)  # of which a compiler makes one loop; a product of matrices is none
-    return picked @ weight.T if weight.shape[0] == 1 else torch.einsum("rcb,cb->rc", picked.view(-1, *weight.shape), weight)
+    if weight.shape[0] == 1:
+        return _over_samples(of, picked, weight[0])[:, None] if of.traced else picked @ weight.T
+    return torch.einsum("rcb,cb->rc", picked.view(-1, *weight.shape), weight)
+
+
+def _over_samples(of: Evaluated, each: Tensor, weight: Tensor | None) -> Tensor:
+    """The weighted sum of numbers [R, B] over the samples: [R].
+
+    Traced, those of each window first, in one loop with what they are made of: a product of matrices is none, and of a longer sum the
+    compiler makes two.
+    """
+    if not of.traced:
+        return each.sum(dim=1) if weight is None else each @ weight
+    each = each if weight is None else each * weight
+    return each.reshape(each.shape[0], *of.shape).sum(dim=-1).sum(dim=-1) if len(of.shape) > 1 else each.sum(dim=-1)

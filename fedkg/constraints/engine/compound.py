@@ -12,10 +12,11 @@ from torch import Tensor
 
 from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.hoist import OverExtreme, place_of
-from fedkg.constraints.engine.reading import Members, Reading, Steps
+from fedkg.constraints.engine.reading import Members, Reading, Steps, reading_on
+from fedkg.constraints.engine.reduced import At
 from fedkg.constraints.engine.sets import ranked
 from fedkg.constraints.engine.windows import Truth, Windows, at_extreme, at_first, over_window, until
-from fedkg.pack.formulas import AtLeast, Formula, Initially, Temporal, Until
+from fedkg.pack.formulas import AtLeast, Compare, Formula, Initially, Temporal, Until
 
 Inner = Callable[[Formula, bool, Reading], Tensor]
 """How a sub-formula (or its negation) is evaluated on a reading."""
@@ -36,13 +37,15 @@ def compound(formula: AtLeast | Temporal | Until | Initially, positive: bool, re
             values = inner(formula.arg, positive, reading)
             windows, steps, lowest = windows_of(formula, reading), steps_of(reading), every == least
             if not isinstance(formula, OverExtreme):
-                return over_window(values, windows, steps, truth, past=past, lowest=lowest)
+                again = _again(formula.arg, positive, reading, inner)
+                return over_window(values, windows, steps, truth, past=past, lowest=lowest, again=again)
             unsure = reading.unsure.get(place_of(formula)) if reading.unsure else None
             return at_extreme(values, windows, steps, truth, past=past, lowest=lowest, unsure=unsure)
         case Until():
             left, right = inner(formula.left, positive, reading), inner(formula.right, positive, reading)
             windows, past = windows_of(formula, reading), formula.op == "since"
-            return until(left, right, windows, steps_of(reading), truth, past=past, closed=formula.closed, lowest=not least)
+            both = [_again(side, positive, reading, inner) for side in (formula.left, formula.right)]
+            return until(left, right, windows, steps_of(reading), truth, past=past, closed=formula.closed, lowest=not least, again=both)
         case Initially():
             steps = steps_of(reading)
             values = inner(formula.arg, positive, reading)
@@ -60,6 +63,13 @@ def _at_least(formula: AtLeast, positive: bool, reading: Reading, truth: Truth, 
         assert reading.numbers is not None, "a reading with sets has its numbers"
         wanted = constant(reading.numbers[formula.count].astype(np.int64), values.device)
     return ranked(values, wanted, members.owner, members.offsets, truth, falling=least)
+
+
+def _again(part: Formula, positive: bool, reading: Reading, inner: Inner) -> At | None:
+    """A comparison's numbers so many steps on, evaluated there; None for what is more, which a compiler would write at each step."""
+    if reading.members or not isinstance(part, Compare):
+        return None
+    return lambda by: inner(part, positive, reading_on(reading, by))
 
 
 def over_members(values: Tensor, members: Members) -> Tensor:

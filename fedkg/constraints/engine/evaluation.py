@@ -63,7 +63,17 @@ def evaluate(skeleton: Formula, reading: Reading, *, positive: bool = True) -> T
 
 def holds(skeleton: Formula, reading: Reading) -> Tensor:
     """1 where a formula is satisfied, 0 where it is violated or unknown; [R, B] or broadcast to it. The reading must be `offset`."""
-    return (_formula(skeleton, True, reading) * math.inf).clamp(0.0, 1.0)
+    return _as_gate(_formula(skeleton, True, reading))
+
+
+def holds_or_not(skeleton: Formula, reading: Reading) -> tuple[Tensor, Tensor]:
+    """`holds`, and bool where the formula is violated."""
+    found = _formula(skeleton, True, reading)
+    return _as_gate(found), found < ROBUSTNESS.unknown(found.dtype)
+
+
+def _as_gate(robustness: Tensor) -> Tensor:
+    return (robustness * math.inf).clamp(0.0, 1.0)
 
 
 def evaluate_implication(skeleton: Implies, reading: Reading) -> tuple[Tensor, Tensor]:

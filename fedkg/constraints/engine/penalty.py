@@ -26,6 +26,7 @@ from fedkg.constraints.engine.evaluation import (
     extreme_of,
     finite,
     holds,
+    holds_or_not,
     mirrored,
     smooth_extreme,
 )
@@ -134,6 +135,26 @@ def penalties(
             gate = opened if gate is None else gate * opened
     penalty = form.of(missing, decided)
     return penalty if gate is None else penalty * gate
+
+
+def penalties_and_known(skeleton: Formula, reading: Reading, form: PenaltyForm, *, divided: bool) -> tuple[Tensor, Tensor]:
+    """`penalties` of an exact form, and bool where the formula's verdict is known, as `evaluate` has it, of one evaluation.
+
+    They are not its verdicts where a margin in units leaves the range of its type, or a strict comparison holds by less than `HAIR`.
+    """
+    guards, rest = split_guards(skeleton)
+    missing = missing_of(rest, True, reading, form.truth, divided)
+    penalty, unknown = form.of(missing, True), between(missing.dtype)
+    with torch.no_grad():
+        settled = [holds_or_not(guard, reading) for guard in guards]
+        known = missing > unknown
+        for held, _ in settled:
+            known = known & (held > 0.0)
+        for refuted in (missing <= 0.0, *(refuted for _, refuted in settled)):
+            known = known | refuted
+    for held, _ in settled:
+        penalty = penalty * held
+    return penalty, known
 
 
 def _hinge(missing: Tensor, decided: bool) -> Tensor:

@@ -6,9 +6,10 @@ Letters: R rows, B batch, p parameters; P owners of sets, M members; n traces of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -71,3 +72,19 @@ class Reading:
     steps: Steps | None = None
     unit: Tensor | None = None
     unsure: Mapping[int, Tensor] = field(default_factory=dict)
+
+
+def steps_on(values: Tensor, steps: Steps, by: int) -> Tensor:
+    """Values [R, B] so many steps on (negative: back), those of the trace's last (first) place where that is beyond it."""
+    if by == 0:
+        return values
+    places = torch.arange(steps.count, device=values.device) + by
+    places = places.clamp(max=steps.count - 1) if by > 0 else places.clamp(min=0)
+    return values.reshape(values.shape[0], -1, steps.count)[..., places].reshape(values.shape)
+
+
+def reading_on(reading: Reading, by: int) -> Reading:
+    """A reading of slots alone, so many steps on."""
+    steps = reading.steps
+    assert steps is not None, "there are steps"
+    return replace(reading, slots={slot: steps_on(values, steps, by) for slot, values in reading.slots.items()})

@@ -3,21 +3,21 @@
 `sliding` takes few passes over numbers that stand in memory, which is what a processor wants. A compiler of kernels can do without: each
 window is one loop that computes the numbers which it compares where it compares them, so that neither they nor blocks of them are ever
 written. That costs their computation once for each step of the window, out of caches, which an accelerator has to spare while windows are
-short. Rows with different windows are one loop all the same. Values, and which value gets the gradient, are those of `sliding`.
+short. Rows with different windows are one loop all the same. Narrow windows are *written out*, step by step, so that what they say is not
+written either. Values, and which value gets the gradient, are those of `sliding`.
 
 Letters: R rows, n traces of T places, w steps of the widest window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad
 
 from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.sliding import fronted, until_within
@@ -26,8 +26,12 @@ LONGEST = 64
 """Windows of more steps are left to `sliding`: it takes about log2(w) passes where a loop computes w values, and an accelerator does some
 dozens of operations in the time in which its memory gives one number."""
 
-UNROLLED = 16
-"""Likewise for until, whose loop the compiler is given step by step: its time grows with the steps."""
+WRITTEN_OUT = 16
+"""Windows within so many steps are given to the compiler step by step. Its time grows with the steps, but then what a window says is joined
+with what is made of it, where a loop of its own has to write it first. Until knows no other loop: beyond, it is left to `sliding`, too."""
+
+At = Callable[[int], Tensor]
+"""Values so many steps on (negative: back), what is beyond the trace in its place: [R, n, T]."""
 
 
 class Ends(NamedTuple):
@@ -35,10 +39,12 @@ class Ends(NamedTuple):
 
     Attributes:
         each: float64 [R, 3]: the first step, the last step (counted from now, ahead or back), and what stands beyond the trace.
+        past: whether they look back.
         begin, end, beyond: the same, steps back being negative; [R, 1, 1], or a number where it is the same for all rows.
     """
 
     each: NDArray[np.float64]
+    past: bool
     begin: Tensor | int
     end: Tensor | int
     beyond: Tensor | float
@@ -47,6 +53,21 @@ class Ends(NamedTuple):
     def width(self) -> int:
         """w."""
         return int((self.each[:, 1] - self.each[:, 0]).max()) + 1
+
+    @property
+    def shifts(self) -> range:
+        """The steps that are in some row's window, counted from now."""
+        first, last = int(self.each[:, 0].min()), int(self.each[:, 1].max())
+        return range(-last, 1 - first) if self.past else range(first, last + 1)
+
+    def rows_at(self, by: int) -> Tensor | bool:
+        """Which rows' windows have the step so many on: bool [R, 1, 1], or the same for all rows."""
+        own = (self.each[:, 0] <= abs(by)) & (abs(by) <= self.each[:, 1])
+        if own.all() or not own.any():
+            return bool(own.all())
+        inside = (self.begin <= by) & (self.end >= by)
+        assert isinstance(inside, Tensor), "windows differ"
+        return inside
 
 
 def spans(windows: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
@@ -67,49 +88,105 @@ def ends_of(each: NDArray[np.float64], like: Tensor, *, past: bool) -> Ends:
         return constant(numbers.astype(np.int64 if kind is int else np.float64)[:, None, None], like.device)
 
     outside = number(beyond, float)
-    return Ends(each, number(begin, int), number(end, int), outside.to(like.dtype) if isinstance(outside, Tensor) else outside)
+    return Ends(each, past, number(begin, int), number(end, int), outside.to(like.dtype) if isinstance(outside, Tensor) else outside)
 
 
-def extreme(values: Tensor, ends: Ends, *, lowest: bool, past: bool) -> Tensor:
-    """Minimum or maximum over each step's window of values [R, n, T], to which what is beyond the trace belongs: [R, n, T]."""
-    run = _Extreme.apply if values.requires_grad else _Extreme.forward
-    found: Tensor = run(values, ends, lowest, past)
+def extreme(values: Tensor, ends: Ends, *, lowest: bool, at: At | None = None) -> Tensor:
+    """Minimum or maximum over each step's window of values [R, n, T], to which what is beyond the trace belongs: [R, n, T].
+
+    Args:
+        at: the values, to write the windows out.
+    """
+    with torch.no_grad():
+        found = _by_loop(values, ends, lowest) if at is None else _written_out(at, ends, lowest)
+    if not values.requires_grad:
+        return found
+    followed: Tensor = _Extreme.apply(values, found, ends, lowest)  # type: ignore[no-untyped-call]  # torch gives it no types
+    return followed
+
+
+def until(left: Tensor, right: Tensor, ends: Ends, *, lowest: bool, at: tuple[At, At]) -> Tensor:
+    """`sliding.until_within` of values [R, n, T], or looking back its mirror image: [R, n, T].
+
+    Args:
+        at: the values of both sides. What is beyond the trace belongs to them.
+    """
+    with torch.no_grad():
+        found = _until_written_out(*at, ends, lowest)
+    if not (left.requires_grad or right.requires_grad):
+        return found
+    followed: Tensor = _Until.apply(left, right, found, ends, lowest)  # type: ignore[no-untyped-call]  # torch gives it no types
+    return followed
+
+
+def _written_out(at: At, ends: Ends, lowest: bool) -> Tensor:
+    """`extreme`, step by step."""
+    most = torch.minimum if lowest else torch.maximum
+    found: Tensor | None = None
+    for by in ends.shifts:
+        reached = _where_in(ends, by, at(by), lowest)
+        if reached is not None:
+            found = reached if found is None else most(found, reached)
+    assert found is not None, "a window has a step"
     return found
 
 
-def until(left: Tensor, right: Tensor, ends: Ends, *, lowest: bool) -> Tensor:
-    """`sliding.until_within` of values [R, n, T] for windows that look ahead, to which what is beyond the trace belongs: [R, n, T]."""
-    run = _Until.apply if left.requires_grad or right.requires_grad else _Until.forward
-    found: Tensor = run(left, right, ends, lowest)
+def _until_written_out(left: At, right: At, ends: Ends, lowest: bool) -> Tensor:
+    """`until`, step by step from now to the end of the farthest window."""
+    least, most = (torch.maximum, torch.minimum) if lowest else (torch.minimum, torch.maximum)
+    found: Tensor | None = None
+    kept: Tensor | None = None
+    for ahead in range(int(ends.each[:, 1].max()) + 1):
+        by = -ahead if ends.past else ahead
+        holds, there = left(by), right(by)
+        reached = _where_in(ends, by, there if kept is None else least(kept, there), lowest)
+        if reached is not None:
+            found = reached if found is None else most(found, reached)
+        kept = holds if kept is None else least(kept, holds)
+    assert found is not None, "a window has a step"
     return found
+
+
+def _where_in(ends: Ends, by: int, values: Tensor, lowest: bool) -> Tensor | None:
+    """Values in the rows whose windows have the step so many on, in the others what decides nothing; None: in no row's."""
+    inside = ends.rows_at(by)
+    if isinstance(inside, bool):
+        return values if inside else None
+    return torch.where(inside, values, _nothing(values, lowest))
 
 
 class _Extreme(torch.autograd.Function):
-    """`extreme`. For the gradient it is found again where the deciding value stands, and each step adds up the windows it decides."""
+    """What `extreme` has found. For the gradient the deciding value is looked for, and each step adds up the windows it decides."""
 
     @staticmethod
-    def forward(values: Tensor, ends: Ends, lowest: bool, past: bool) -> Tensor:
-        best, bound, nowhere = _parts(values, ends, lowest)
-        best = torch.minimum(best, bound) if lowest else torch.maximum(best, bound)
-        return best if nowhere is None else torch.where(nowhere, ends.beyond, best)
+    def forward(values: Tensor, found: Tensor, ends: Ends, lowest: bool) -> Tensor:
+        return found.clone()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The values alone are kept."""
         ctx.save_for_backward(inputs[0])
-        ctx.form = inputs[1:]
+        ctx.form = inputs[2:]
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, values: Tensor, *form: Any) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: Any, values: Tensor, found: Tensor, *form: Any) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        found: Tensor = _Extreme.apply(values.movedim(in_dims[0], 0), *form)  # type: ignore[no-untyped-call]  # torch gives it no types
-        return found, 0
+        parts = fronted((values, found), in_dims, info.batch_size)
+        followed: Tensor = _Extreme.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return followed, 0
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        ends, lowest, past = ctx.form
-        decided = _decided(ctx.saved_tensors[0].detach(), ends, lowest, past)
+        ends, lowest = ctx.form
+        decided = _decided(ctx.saved_tensors[0].detach(), ends, lowest)
         return _gathered(gradients[0], decided, ends), None, None, None
+
+
+def _by_loop(values: Tensor, ends: Ends, lowest: bool) -> Tensor:
+    """`extreme`, as a reduction."""
+    best, bound, nowhere = _parts(values, ends, lowest)
+    best = torch.minimum(best, bound) if lowest else torch.maximum(best, bound)
+    return best if nowhere is None else torch.where(nowhere, ends.beyond, best)
 
 
 def _parts(values: Tensor, ends: Ends, lowest: bool) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -150,12 +227,12 @@ def _read(values: Tensor, places: Tensor) -> Tensor:
     return values[..., rows[:, None, None, None], traces[:, None, None], places]
 
 
-def _decided(values: Tensor, ends: Ends, lowest: bool, past: bool) -> Tensor:
+def _decided(values: Tensor, ends: Ends, lowest: bool) -> Tensor:
     """The place of the first value that decides each step's window, int32 [..., R, n, T]; -1 where what is beyond the trace does."""
     steps = values.shape[-1]
     best, bound, nowhere = _parts(values, ends, lowest)
     wins = torch.lt if lowest else torch.gt
-    beyond = ~wins(best, bound) if past else wins(bound, best)  # in the past what is beyond comes first
+    beyond = ~wins(best, bound) if ends.past else wins(bound, best)  # in the past what is beyond comes first
     beyond = beyond if nowhere is None else beyond | nowhere
     places = _places(ends, steps, values.device)
     first = torch.where(_read(values, places) == best[..., None], places, steps).to(torch.int32).amin(-1)
@@ -175,63 +252,40 @@ def _gathered(gradient: Tensor, decided: Tensor, ends: Ends) -> Tensor:
 
 
 class _Until(torch.autograd.Function):
-    """`until`: step by step of the farthest window, of which each row takes its own. The gradient is that of `sliding`."""
+    """What `until` has found, with the gradient of `sliding`."""
 
     @staticmethod
-    def forward(left: Tensor, right: Tensor, ends: Ends, lowest: bool) -> Tensor:
-        least, most = (torch.maximum, torch.minimum) if lowest else (torch.minimum, torch.maximum)
-        nothing, steps, last = _nothing(right, lowest), right.shape[-1], int(ends.each[:, 1].max())
-        sides = [_padded(side, last, ends.beyond) for side in (left, right)]
-        found: Tensor | None = None
-        kept: Tensor | None = None
-        for ahead in range(last + 1):
-            holds, there = (side.narrow(-1, ahead, steps) for side in sides)
-            there = torch.where(_inside(ends, ahead), there if kept is None else least(kept, there), nothing)
-            found = there if found is None else most(found, there)
-            kept = holds if kept is None else least(kept, holds)
-        assert found is not None, "a window has a step"
-        return found
+    def forward(left: Tensor, right: Tensor, found: Tensor, ends: Ends, lowest: bool) -> Tensor:
+        return found.clone()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The values alone are kept."""
         ctx.save_for_backward(*inputs[:2])
-        ctx.form = inputs[2:]
+        ctx.form = inputs[3:]
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *form: Any) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, found: Tensor, *form: Any) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        sides = fronted((left, right), in_dims, info.batch_size)
-        found: Tensor = _Until.apply(*sides, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
-        return found, 0
+        parts = fronted((left, right, found), in_dims, info.batch_size)
+        followed: Tensor = _Until.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return followed, 0
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         ends, lowest = ctx.form
         slopes = torch.func.vjp(lambda *sides: _by_row(sides, ends, lowest), *(side.detach() for side in ctx.saved_tensors))[1]
-        return *slopes(gradients[0]), None, None
-
-
-def _padded(values: Tensor, more: int, beyond: Tensor | float) -> Tensor:
-    """So many places more, holding what is beyond the trace."""
-    if not isinstance(beyond, Tensor):
-        return pad(values, (0, more), value=beyond)
-    places = torch.arange(values.shape[-1] + more, device=values.device)
-    return torch.where(places < values.shape[-1], pad(values, (0, more)), beyond)
-
-
-def _inside(ends: Ends, ahead: int) -> Tensor:
-    """Whether a step is in the rows' windows: [R, 1, 1] or, for all rows, []."""
-    inside = (ends.begin <= ahead) & (ends.end >= ahead)
-    return inside if isinstance(inside, Tensor) else torch.full((), inside)
+        return *slopes(gradients[0]), None, None, None
 
 
 def _by_row(sides: Sequence[Tensor], ends: Ends, lowest: bool) -> Tensor:
     """`until` by `sliding`, the rows of each window by themselves."""
+    sides = [side.flip(-1) for side in sides] if ends.past else sides
     kinds, which = np.unique(ends.each, axis=0, return_inverse=True)
     order, parts = np.argsort(which.ravel(), kind="stable"), []
     for kind, (first, last, beyond) in enumerate(kinds.tolist()):
         index = constant(np.flatnonzero(which.ravel() == kind), sides[0].device)
         left, right = (side.index_select(-3, index) for side in sides)
         parts.append(until_within(left, right, int(first), int(last), beyond, lowest=lowest))
-    return torch.cat(parts, dim=-3).index_select(-3, constant(np.argsort(order, kind="stable"), sides[0].device))
+    found = torch.cat(parts, dim=-3).index_select(-3, constant(np.argsort(order, kind="stable"), sides[0].device))
+    return found.flip(-1) if ends.past else found

@@ -151,3 +151,8 @@ def line_up(traces: Traces, applies: Tensor | None) -> Lined:
     if traces.place is not None:
         order = traces.place[order]
     return Lined(steps=replace(steps, length=laid.sum(dim=2, keepdim=True)), order=order, back=back)
+
+
+def again(values: Tensor, rows: int, lined: Lined | None) -> Tensor:
+    """Values by place, or broadcast to it, by row of the batch."""
+    return values if lined is None else lined.again(values.expand(rows, lined.steps.places))

@@ -23,7 +23,7 @@ from fedkg.constraints.engine.constants import being_traced, constant
 from fedkg.constraints.engine.extremes import soft_extreme
 from fedkg.constraints.engine.norm_until import norm_until
 from fedkg.constraints.engine.norms import norm_of, settled, weighed
-from fedkg.constraints.engine.reading import Steps
+from fedkg.constraints.engine.reading import Steps, steps_on
 from fedkg.constraints.engine.sliding import clamped, extreme, growth, until_within
 from fedkg.constraints.engine.unknown import between
 
@@ -85,8 +85,14 @@ def picked(left: Tensor, right: Tensor, lowest: bool, truth: Truth) -> Tensor:
     return soft_extreme(left, right, -truth.temperature if lowest else truth.temperature)
 
 
-def over_window(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor:
-    """Minimum or maximum of values [R, B] over each step's window, [R, B]; unknown where an unknown step may still turn the verdict."""
+def over_window(
+    values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool, again: reduced.At | None = None
+) -> Tensor:
+    """Minimum or maximum of values [R, B] over each step's window, [R, B]; unknown where an unknown step may still turn the verdict.
+
+    Args:
+        again: the values so many steps on, evaluated anew, where that is better than to have them in memory.
+    """
 
     def numbers(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
         beyond = truth.beyond(window, steps, values.dtype, lowest=lowest)
@@ -99,43 +105,70 @@ def over_window(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *,
         return sliding(parts[0], first, last, beyond, lowest, truth)
 
     if truth.temperature is None and not truth.sound and being_traced():
-        found = _reduced(values, windows, steps, truth, past=past, lowest=lowest)
+        found = _reduced(values, windows, steps, truth, past=past, lowest=lowest, again=again)
         if found is not None:
             return found
     on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
     return _by_window([values], windows, steps, on)
 
 
-def _reduced(values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> Tensor | None:
-    """`over_window` as reductions, one for all rows; None where that is not worth it."""
-    spans = reduced.spans(windows, steps.count)
-    if not spans.size or not steps.count or (spans[:, 1] - spans[:, 0]).max() >= reduced.LONGEST:
+def _reduced(
+    values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool, again: reduced.At | None
+) -> Tensor | None:
+    """`over_window` in one loop for all rows; None where that is not worth it."""
+    ends = _ends(windows, steps, truth, values, past=past, lowest=lowest)
+    if ends is None or ends.width > reduced.LONGEST:
         return None
-    laid = _laid(values, len(windows), steps)
-    ends = _ends(spans, windows, steps, truth, laid, past=past, lowest=lowest)
-    found = reduced.extreme(_cut(laid, steps.length, ends.beyond), ends, lowest=lowest, past=past)
-    return found.reshape(len(windows), steps.places)
+    laid = _cut(_laid(values, len(windows), steps), steps.length, ends.beyond)
+    at = None if len(ends.shifts) > reduced.WRITTEN_OUT else _steps_on(values, again, len(windows), steps, ends.beyond)
+    return reduced.extreme(laid, ends, lowest=lowest, at=at).reshape(len(windows), steps.places)
 
 
 def _unrolled(
-    left: Tensor, right: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, closed: bool, lowest: bool
+    sides: Sequence[Tensor],
+    windows: Windows,
+    steps: Steps,
+    truth: Truth,
+    *,
+    past: bool,
+    closed: bool,
+    lowest: bool,
+    again: Sequence[reduced.At | None],
 ) -> Tensor | None:
-    """`until` step by step in one loop; None where that is not worth it."""
-    spans = reduced.spans(windows, steps.count)
-    if not spans.size or not steps.count or spans[:, 1].max() >= reduced.UNROLLED:
+    """`until` in one loop; None where that is not worth it."""
+    ends = _ends(windows, steps, truth, sides[1], past=past, lowest=lowest)
+    if ends is None or ends.each[:, 1].max() >= reduced.WRITTEN_OUT:
         return None
-    ends = _ends(spans, windows, steps, truth, right, past=False, lowest=lowest)
-    laid = [_cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in (left, right)]
-    before, there = [side.flip(-1) for side in laid] if past else laid
-    found = reduced.until(before, picked(before, there, not lowest, truth) if closed else there, ends, lowest=lowest)
-    return (found.flip(-1) if past else found).reshape(len(windows), steps.places)
+    left, right = (_cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in sides)
+    holds, there = (_steps_on(*side, len(windows), steps, ends.beyond) for side in zip(sides, again, strict=True))
+
+    def both(by: int) -> Tensor:
+        return picked(holds(by), there(by), not lowest, truth)
+
+    right, at = (picked(left, right, not lowest, truth), (holds, both)) if closed else (right, (holds, there))
+    return reduced.until(left, right, ends, lowest=lowest, at=at).reshape(len(windows), steps.places)
 
 
-def _ends(
-    spans: NDArray[np.int64], windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool
-) -> reduced.Ends:
+def _ends(windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool) -> reduced.Ends | None:
+    """The windows on the reading's traces; None where there are none, or no steps."""
+    if not windows.size or not steps.count:
+        return None
     beyond = [truth.beyond((int(first), int(last)), steps, like.dtype, lowest=lowest) for first, last in windows]
-    return reduced.ends_of(np.column_stack([spans, beyond]), like, past=past)
+    return reduced.ends_of(np.column_stack([reduced.spans(windows, steps.count), beyond]), like, past=past)
+
+
+def _steps_on(values: Tensor, again: reduced.At | None, rows: int, steps: Steps, beyond: Tensor | float) -> reduced.At:
+    """Values [R, B] some steps on, `beyond` where the trace is over: [R, n, T]. `again`: evaluates them there."""
+    length = steps.count if steps.length is None else steps.length
+    now = torch.arange(steps.count, device=values.device)
+
+    def at(by: int) -> Tensor:
+        there = _laid(steps_on(values, steps, by) if again is None else again(by), rows, steps)
+        if steps.length is None:  # one comparison is enough
+            return there if by == 0 else torch.where(now < length - by if by > 0 else now >= -by, there, beyond)
+        return torch.where((now + by >= 0) & (now + by < length), there, beyond)
+
+    return at
 
 
 def at_extreme(
@@ -168,11 +201,22 @@ def at_extreme(
 
 
 def until(
-    left: Tensor, right: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, closed: bool, lowest: bool = False
+    left: Tensor,
+    right: Tensor,
+    windows: Windows,
+    steps: Steps,
+    truth: Truth,
+    *,
+    past: bool,
+    closed: bool,
+    lowest: bool = False,
+    again: Sequence[reduced.At | None] = (None, None),
 ) -> Tensor:
     """Max over t' in the window of min(right at t', min of left before t'), [R, B]; `lowest`: its dual, minima and maxima exchanged.
 
-    `closed`: of left at t', too.
+    Args:
+        closed: of left at t', too.
+        again: as in `over_window`, of both.
     """
 
     def numbers(parts: Sequence[Tensor], window: tuple[int, int], length: Tensor | None) -> Tensor:
@@ -188,7 +232,7 @@ def until(
 
     on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
     if truth.temperature is None and not truth.sound and being_traced():
-        found = _unrolled(left, right, windows, steps, truth, past=past, closed=closed, lowest=lowest)
+        found = _unrolled((left, right), windows, steps, truth, past=past, closed=closed, lowest=lowest, again=again)
         if found is not None:
             return found
     return _by_window([left, right], windows, steps, on)

@@ -48,6 +48,17 @@ def clamped(windows: np.ndarray[Any, np.dtype[np.float64]], steps: int) -> np.nd
     return np.column_stack([reduced.spans(windows[:, :2], steps), windows[:, 2]])
 
 
+def steps_of(values: Tensor, windows: np.ndarray[Any, np.dtype[np.float64]]) -> reduced.At:
+    """The values so many steps on, and what is beyond the trace."""
+    steps, beyond = values.shape[-1], torch.from_numpy(windows[:, 2, None, None])
+
+    def at(by: int) -> Tensor:
+        places = torch.arange(steps) + by
+        return torch.where((places >= 0) & (places < steps), values[..., places.clamp(0, steps - 1)], beyond)
+
+    return at
+
+
 def with_slopes(work: Callable[..., Tensor], by: Tensor, *parts: Tensor) -> list[Tensor]:
     """What is found without a graph and with one, and its slopes."""
     leaves = [part.clone().requires_grad_() for part in parts]
@@ -69,25 +80,34 @@ def test_extremes_are_those_of_passes(case: Case, lowest: bool, past: bool) -> N
         parts = zip(own, windows.tolist(), strict=True)
         return torch.stack([sliding.extreme(p, int(a), int(b), c, lowest=lowest, past=past) for p, (a, b, c) in parts])
 
-    assert_equal(
-        with_slopes(lambda own: reduced.extreme(own, ends, lowest=lowest, past=past), slopes, values),
-        with_slopes(by_passes, slopes, values),
-    )
+    def in_a_loop(own: Tensor) -> Tensor:
+        return reduced.extreme(own, ends, lowest=lowest)
+
+    def written_out(own: Tensor) -> Tensor:
+        return reduced.extreme(own, ends, lowest=lowest, at=steps_of(own, windows))
+
+    expected = with_slopes(by_passes, slopes, values)
+    for work in (in_a_loop, written_out):
+        assert_equal(with_slopes(work, slopes, values), expected)
 
 
-@given(case=cases(), lowest=st.booleans())
+@given(case=cases(), lowest=st.booleans(), past=st.booleans())
 @tries(150)
-def test_until_is_that_of_passes(case: Case, lowest: bool) -> None:
+def test_until_is_that_of_passes(case: Case, lowest: bool, past: bool) -> None:
     windows, left, right, slopes = case
-    ends = reduced.ends_of(clamped(windows, left.shape[-1]), left, past=False)
+    ends = reduced.ends_of(clamped(windows, left.shape[-1]), left, past=past)
+
+    def turned(values: Tensor) -> Tensor:
+        return values.flip(-1) if past else values
 
     def by_passes(one: Tensor, other: Tensor) -> Tensor:
-        parts = zip(one, other, windows.tolist(), strict=True)
-        return torch.stack([sliding.until_within(p, q, int(a), int(b), c, lowest=lowest) for p, q, (a, b, c) in parts])
+        parts = zip(turned(one), turned(other), windows.tolist(), strict=True)
+        return turned(torch.stack([sliding.until_within(p, q, int(a), int(b), c, lowest=lowest) for p, q, (a, b, c) in parts]))
 
-    assert_equal(
-        with_slopes(lambda p, q: reduced.until(p, q, ends, lowest=lowest), slopes, left, right), with_slopes(by_passes, slopes, left, right)
-    )
+    def written_out(p: Tensor, q: Tensor) -> Tensor:
+        return reduced.until(p, q, ends, lowest=lowest, at=(steps_of(p, windows), steps_of(q, windows)))
+
+    assert_equal(with_slopes(written_out, slopes, left, right), with_slopes(by_passes, slopes, left, right))
 
 
 @pytest.mark.parametrize("one_window", [True, False])
@@ -95,12 +115,14 @@ def test_many_at_once(one_window: bool) -> None:
     """Under vmap, values and slopes are those of each."""
     dice = torch.Generator().manual_seed(0)
     left, right, by = (torch.randint(-2, 3, (3, 2, 2, 6), generator=dice).double() for _ in range(3))
-    ends = reduced.ends_of(np.array([[0, 2, INF], [0, 2, INF] if one_window else [1, 4, -1.0]]), left, past=False)
+    windows = np.array([[0, 2, INF], [0, 2, INF] if one_window else [1, 4, -1.0]])
+    ends = reduced.ends_of(windows, left, past=False)
 
     def both(p: Tensor, q: Tensor, slope: Tensor) -> tuple[Tensor, ...]:
         def total(a: Tensor, b: Tensor) -> Tensor:
-            found = standing(reduced.extreme(a, ends, lowest=True, past=False)) + reduced.until(a, b, ends, lowest=False)
-            return (found.nan_to_num(0.0, 0.0, 0.0) * slope).sum()
+            at = steps_of(a, windows), steps_of(b, windows)
+            found = standing(reduced.extreme(a, ends, lowest=True)) + reduced.extreme(b, ends, lowest=True, at=at[1])
+            return ((found + reduced.until(a, b, ends, lowest=False, at=at)).nan_to_num(0.0, 0.0, 0.0) * slope).sum()
 
         return torch.func.grad(total, argnums=(0, 1))(p, q)
 
@@ -136,6 +158,9 @@ def until(op: str, closed: bool) -> Until:
 BETWEEN = And(args=(le(SIGNAL, OUT), le(OUT, A)))
 SHAPES: dict[str, Formula] = {
     **{op: over(op, BETWEEN) for op in ("always", "once")},
+    **{f"{op} of one": over(op, le(SIGNAL, OUT)) for op in ("eventually", "historically")},
+    "guarded": Implies(antecedent=And(args=(le(A, SIGNAL), over("once", le(SIGNAL, B)))), consequent=over("eventually", le(SIGNAL, OUT))),
+    "guarded at its end": Implies(antecedent=over("once", le(A, SIGNAL)), consequent=le(OUT, B)),
     "nested": over("always", Implies(antecedent=le(A, SIGNAL), consequent=over("once", le(SIGNAL, OUT)))),
     "until, closed": until("until", closed=True),
     "since": until("since", closed=False),
@@ -144,9 +169,9 @@ SPANS = ([[0, 3]] * 3, [[0, 0], [1, 3], [0, 5]], [[2, -1], [0, -1], [3, 5]])
 """Windows of three rows: alike, different, and to the trace's end or beyond it."""
 
 
-def said(module: ConstraintModule, x: Tensor, y: Tensor, weight: Tensor | None, opened: bool) -> tuple[Tensor, ...]:
+def said(module: ConstraintModule, x: Tensor, y: Tensor, weight: Tensor | None, opened: bool, form: Any = "hinge") -> tuple[Tensor, ...]:
     """Penalty and its slope, robustness and its slope, verdicts at steps."""
-    report = module.opened(x, y, weight, HINGE) if opened else module(x, y, sample_weight=weight)
+    report = module.opened(x, y, weight, replace(HINGE, kind=form)) if opened else module(x, y, sample_weight=weight, form=form)
     assert being_traced() == opened
     (of_penalty,) = torch.autograd.grad(report.penalty, y, retain_graph=True)
     (of_robustness,) = torch.autograd.grad(report.robustness.nan_to_num(0.0, 0.0, 0.0).sum(), y)
@@ -156,12 +181,17 @@ def said(module: ConstraintModule, x: Tensor, y: Tensor, weight: Tensor | None, 
 
 
 @pytest.mark.parametrize("end", ["strict", "clip"])
-@pytest.mark.parametrize(("shape", "longest"), [*((shape, None) for shape in SHAPES), ("always", 2), ("since", 2)])
-def test_a_traced_call_says_what_a_plain_one_says(shape: str, end: Any, longest: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("shape", "longest", "written_out"),
+    [*((shape, None, None) for shape in SHAPES), ("always", 2, 2), ("since", 2, 2), ("nested", None, 0), ("historically of one", None, 0)],
+)
+def test_a_traced_call_says_what_a_plain_one_says(
+    shape: str, longest: int | None, written_out: int | None, end: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For windows alike and not, traces of one step and more, traces that begin late and end early, unknown numbers and infinite ones."""
-    if longest is not None:  # the passes, as for windows that are too long
-        monkeypatch.setattr(reduced, "LONGEST", longest)
-        monkeypatch.setattr(reduced, "UNROLLED", longest)
+    for name, limit in (("LONGEST", longest), ("WRITTEN_OUT", written_out)):  # the passes, as for windows that are too long
+        if limit is not None:
+            monkeypatch.setattr(reduced, name, limit)
     dice = np.random.default_rng(5)
     for spans, steps, weighed in zip(SPANS, (13, 13, 1 if end == "clip" else 13), (False, True, False), strict=True):
         params = np.array([[2.0, *span, a, -a] for span, a in zip(spans, (0.5, -0.5, 1.0), strict=True)])
@@ -177,6 +207,32 @@ def test_a_traced_call_says_what_a_plain_one_says(shape: str, end: Any, longest:
 
         graph = make_fx(work, tracing_mode="fake")(*args)
         for ours, theirs in zip(graph(*args), said(module, x, y, weight if weighed else None, opened=False), strict=True):
+            torch.testing.assert_close(ours, theirs, equal_nan=True)
+
+
+@pytest.mark.parametrize("form", ["squared", "log_barrier"])
+@pytest.mark.parametrize("end", ["strict", "clip"])
+def test_of_one_evaluation_both_penalties_and_what_counts(end: Any, form: Any) -> None:
+    """Where guards hold, do not hold and are unknown, before what is satisfied, violated and unknown."""
+    dice = np.random.default_rng(2)
+    params = np.array([[2.0, 0, 1, 0.5, -0.5], [1.0, 1, 2, -0.5, 0.5], [0.5, 0, 0, 1.0, -1.0]])
+    twice = Implies(
+        antecedent=le(A, SIGNAL), consequent=Implies(antecedent=over("once", le(SIGNAL, B)), consequent=over("always", le(OUT, A)))
+    )
+    x, y = (torch.from_numpy(dice.integers(-3, 4, (40, 7, 3)) / 2.0) for _ in range(2))
+    for part in (x, y):
+        part[torch.from_numpy(dice.random(part.shape) < 0.2)] = torch.nan
+    y.requires_grad_()
+    for shape in (twice, SHAPES["guarded"], SHAPES["guarded at its end"]):
+        module = ConstraintModule(pack_of([rows_of(shape, params, dice)], contract=contract(end)), **LAYOUT)
+
+        def work(*given: Tensor, module: ConstraintModule = module) -> tuple[Tensor, ...]:
+            return said(module, *given, None, opened=True, form=form)
+
+        graph = make_fx(work, tracing_mode="fake")(x, y)
+        expected = said(module, x, y, None, opened=False, form=form)
+        assert expected[0] > 0
+        for ours, theirs in zip(graph(x, y), expected, strict=True):
             torch.testing.assert_close(ours, theirs, equal_nan=True)
 
 
