@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
 """How workbooks, Parquet files and archives begin."""
+STATEMENTS = (
+    *("use", "prefix", "timeline", "rows", "signal", "output", "label", "rule"),
+    *("template", "infer", "range", "predict", "set", "cause", "example", "load"),
+)
+"""Words that statements begin with."""
 COMPILER_LIBRARIES = frozenset({"lark", "rdflib", "oxrdflib", "pyoxigraph", "pint", "sympy", "fedkg_compiler"})
 
 
@@ -101,8 +107,15 @@ def compile(  # noqa: A001  the public name, fixed
 
     Raises:
         CompileError: with every diagnostic of every file.
-        UsageError: when a file does not exist, or neither files nor text are given.
+        UsageError: when a file does not exist, neither files nor text are given, or the text of rules as a path.
     """
+    if isinstance(paths, str) and text is None and is_rule_text(paths):
+        raise UsageError(
+            "the rules themselves stand where their file is named",
+            expected="the path of a rule file",
+            received=repr(paths if len(paths) <= 40 else paths[:37] + "..."),
+            help='fedkg.compile(text="...")',
+        )
     if isinstance(paths, str | Path):
         paths = (paths,)
     if not paths and text is None:
@@ -342,6 +355,11 @@ def compile_for_rdf(rules: Sequence[str | Path], data: str | Path) -> tuple[tupl
     if any(item.severity == "error" for item in found.diagnostics):
         raise CompileError(found.diagnostics, render(found.diagnostics))
     return found.parts, found.diagnostics
+
+
+def is_rule_text(path: str) -> bool:
+    """Whether something that is no file reads as rules and not as a path: several lines, or a word that begins a statement."""
+    return ("\n" in path.strip() or path.lstrip().startswith(tuple(f"{word} " for word in STATEMENTS))) and not os.path.lexists(path)
 
 
 def existing(path: str | Path) -> Path:

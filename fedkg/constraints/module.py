@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from fedkg.constraints.binding.answers import Model, ask, shaped
 from fedkg.constraints.binding.batch import Batch, read_batch
+from fedkg.constraints.binding.given import batch_of, check_floating, weights_of
 from fedkg.constraints.binding.horizon import check_horizons, horizons
 from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.binding.numbers import computing_dtype, input_numbers, output_numbers, wiring
@@ -34,9 +35,9 @@ from fedkg.constraints.numbered import number_of
 from fedkg.constraints.projecting.projection import Bounds, find_bounds, project
 from fedkg.constraints.repeated import MOST, Repeats, kind_of, repeated
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.uncompiled import uncompiled
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
+from fedkg.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from fedkg.constraints.specialised import Specialised
@@ -152,8 +153,8 @@ class ConstraintModule(nn.Module):
                 For windows one for each window, or one for each step of each.
             previous: for rules that compare a row with the one before it in its group: the features of those rows, laid out as `x`, NaN
                 where there is none, or "above" when the batch is in table order. In windows it is the step before unless said otherwise.
-            sample_weight: [B], or for windows [B] or [B, T], how much each row counts in the penalty (0 for padding). Steps before the
-                first and after the last of positive weight are no steps of a window.
+            sample_weight: [B], or for windows [B] or [B, T], how much each row counts in the penalty, 0 or more (0 for padding). Steps
+                before the first and after the last of positive weight are no steps of a window.
             semantics: what the penalty does with minima and maxima: "exact"; "smooth" with log-sum-exp and softplus; or "sound" with norms,
                 smooth too, and positive exactly where the exact one is.
             temperature: of "smooth", in units of the comparisons' scales.
@@ -162,13 +163,15 @@ class ConstraintModule(nn.Module):
         Raises:
             LayoutError: an argument that there is not, tensors of the wrong shape, values that look standardised though the layout says
                 source units (or the other way round), answers outside of 0..1 announced as probabilities, answers for one view
-                where rules compare several, windows too short for a rule to be decided at any step.
+                where rules compare several, weights that are negative or no finite number, windows too short for a rule to be decided
+                at any step.
             UsageError: semantics or a form that there is not, a temperature or sharpness that is not above 0.
         """
         if unknown:
             expected = f"x ({', '.join(self.plan.x.names)})" + (f" and y ({self.plan.y.told})" if len(self.plan.y) else "")
             raise LayoutError(f"the rules take no `{next(iter(unknown))}`", expected=expected, help="rules(x=batch, y=model)")
-        if torch.compiler.is_compiling() and isinstance(x, Tensor) and isinstance(y, Tensor) and keys is None and previous is None:
+        alone = keys is None and previous is None and isinstance(sample_weight, Tensor | None)
+        if torch.compiler.is_compiling() and isinstance(x, Tensor) and isinstance(y, Tensor) and alone:
             from fedkg.constraints.traced import Told, TracedReport
 
             near = x.device.type == "cpu"
@@ -186,6 +189,8 @@ class ConstraintModule(nn.Module):
         kind = kind_of(x, y) if keys is None and previous is None and sample_weight is None else None
         again = None if kind is None else self._repeats.get(kind)
         of = None if again is None or not isinstance(y, Tensor) else again.evaluated(self, x, y, penalty)
+        if of is not None and isinstance(y, Tensor) and y.requires_grad:
+            self._warn_of(x.flatten(0, -2), of.answers[None], None, stacklevel=7)
         if of is None:
             of = self._afresh(x, y, keys, previous, sample_weight, penalty)
             checked = self._units_checked and self._answers_checked and not torch.is_inference_mode_enabled()
@@ -211,11 +216,11 @@ class ConstraintModule(nn.Module):
     ) -> Evaluated:
         """What is said of a batch of which nothing is known beforehand; arguments as in `forward`."""
         x = self._checked(x)
-        weight = None if sample_weight is None else _weights(sample_weight, tuple(x.shape[:-1]))
+        weight = None if sample_weight is None else weights_of(sample_weight, tuple(x.shape[:-1]), x.device)
         batch = self._batch(x, keys, previous, weight)
         answers = ask(self.plan, batch.x, batch.shape, y, batch.before)
-        if not isinstance(y, Tensor):
-            self._warn_of(batch, answers, weight)
+        if not isinstance(y, Tensor) or y.requires_grad:
+            self._warn_of(batch.x, answers, weight, stacklevel=8)
         self.check_answers(answers)
         evaluated = self.evaluated(batch, answers, computing_dtype(x, answers), weight=weight, form=form)
         return evaluated.sharing(self.sharing.banks, self.sharing.values)
@@ -238,8 +243,7 @@ class ConstraintModule(nn.Module):
         """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype; `weight` [B] of its rows."""
         inputs = batch.numbers(self.wires, dtype)
         traced = being_traced()
-        if not self._units_checked and not traced:
-            self._units_checked = check_units(self.plan, batch.x)
+        self._check_units(batch.x)
         return Evaluated(
             pack=self.pack,
             banks=self.banks,
@@ -256,17 +260,22 @@ class ConstraintModule(nn.Module):
             unseen=traced or answers.device.type != "cpu",
         )
 
-    def _warn_of(self, batch: Batch, answers: Tensor, weight: Tensor | None) -> None:
-        """Warn once of a model's answers that are no finite number; given as a tensor, NaN says that they are not known.
+    def _check_units(self, x: Tensor) -> None:
+        """Raise LayoutError when a batch x [N, F] is not in the units of its layout, as far as the first batches tell."""
+        if not self._units_checked and not being_traced():
+            self._units_checked = check_units(self.plan, x)
+
+    def _warn_of(self, x: Tensor, answers: Tensor, weight: Tensor | None, stacklevel: int) -> None:
+        """Warn once of a model's answers [V, N, H] that are no finite number; in a tensor without gradient, NaN says that one is not known.
 
         On an accelerator they are looked at in the first batches alone, because looking waits for it.
         """
-        if NOT_FINITE in self._warned or (answers.device.type != "cpu" and self._answers_checked):
+        if NOT_FINITE in self._warned or being_traced() or (answers.device.type != "cpu" and self._answers_checked):
             return
-        if count := not_finite(batch.x, answers, weight):
+        if count := not_finite(x, answers, weight):
             self._warned.add(NOT_FINITE)
             text = f"{count:,} of the model's {answers.numel():,} answers {NOT_FINITE}"
-            warnings.warn(f"{text}: rules that read them are unknown there, at no penalty", ConstraintWarning, stacklevel=8)
+            warnings.warn(f"{text}: rules that read them are unknown there, at no penalty", ConstraintWarning, stacklevel=stacklevel)
 
     @property
     def answers_checked(self) -> bool:
@@ -278,6 +287,7 @@ class ConstraintModule(nn.Module):
         if not self._answers_checked and not being_traced():
             self._answers_checked = check_probabilities(self.plan, answers)
 
+    @uncompiled
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
         """The answers nearest to `y` that keep what linear rules say of each row, laid out as `y`.
 
@@ -290,11 +300,16 @@ class ConstraintModule(nn.Module):
         contradict each other, the midpoint; where sums do, the answers by which the sum of squares of what is missed is least.
 
         Args:
-            x: [B, F] or [B, T, F]. y: laid out as in `forward`. keys: as in `forward`.
+            x: [B, F] or [B, T, F]. y: laid out as in `forward`, in floating-point numbers. keys: as in `forward`.
+
+        Raises:
+            LayoutError: as `forward`; answers that are whole numbers, truth values or a model.
         """
+        check_floating(y)
         x = self._checked(x)
         flat, keys = x.flatten(0, -2), flat_keys(keys or {}, x.shape[:-1])
         answers = shaped(self.plan, y, tuple(x.shape[:-1]), 1)
+        self._check_units(flat)
         dtype = computing_dtype(x, answers)
         inputs = input_numbers(self.plan, self.wires, flat, key_codes(self.plan, keys, flat.shape[0], x.device), {}, dtype)
         return project(self.plan, self.bounds, self.banks, inputs, answers[0]).reshape(y.shape)
@@ -320,7 +335,7 @@ class ConstraintModule(nn.Module):
         self._number = number_of(self)
 
     def _checked(self, x: Any) -> Tensor:
-        batch = _as_batch(x)
+        batch = batch_of(x)
         features = len(self.plan.x.names)
         if batch.ndim not in (2, 3) or batch.shape[-1] != features:
             raise LayoutError(
@@ -354,30 +369,3 @@ class ConstraintModule(nn.Module):
             names = ", ".join(name for name, why in reasons.items() if why == reason)
             warnings.warn(f"not evaluated: {names}: {reason}", ConstraintWarning, stacklevel=5)
         return reasons
-
-
-def _weights(weight: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The weight of each row, [B] or for windows of each step, [B * T]."""
-    if len(shape) == 2 and weight.shape == shape[:1]:
-        return weight.repeat_interleave(shape[1])
-    if weight.shape == shape:
-        return weight.flatten()
-    expected = f"shape {list(shape)}" + (f" or {list(shape[:1])}" if len(shape) == 2 else "")
-    raise LayoutError("sample_weight does not fit the batch", expected=expected, received=f"shape {list(weight.shape)}")
-
-
-def _as_batch(x: Any) -> Tensor:
-    """`x` as a tensor of real numbers. Raises LayoutError."""
-    batch: Tensor = x if isinstance(x, Tensor) else _as_tensor(x)
-    if batch.is_complex():
-        raise LayoutError("x has complex numbers, of which rules would see half", received=str(batch.dtype), help="x.real, or x.abs()")
-    return batch
-
-
-def _as_tensor(x: Any) -> Tensor:
-    if callable(x):
-        raise LayoutError("x is a model, and not a batch", received=type(x).__name__, help="the batch comes first: rules(x, model)")
-    try:
-        return torch.as_tensor(x)  # follows `torch.set_default_device`
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise LayoutError("x is no batch of numbers", received=f"{type(x).__name__}: {error}", help="a tensor or an array") from error

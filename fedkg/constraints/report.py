@@ -17,8 +17,8 @@ from torch import Tensor
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.total import penalty_apart, penalty_parts, total_penalty
-from fedkg.constraints.uncompiled import uncompiled
 from fedkg.errors import LayoutError, MissingExtra, UsageError
+from fedkg.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     import pandas as pd

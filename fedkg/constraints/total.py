@@ -20,7 +20,7 @@ from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused.pay import paid
-from fedkg.constraints.uncompiled import uncompiled
+from fedkg.uncompiled import uncompiled
 
 P = ParamSpec("P")
 

@@ -21,7 +21,7 @@ from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
 from fedkg.constraints.numbered import numbered
 from fedkg.constraints.report import ConstraintReport
-from fedkg.constraints.uncompiled import uncompiled
+from fedkg.uncompiled import uncompiled
 
 V = TypeVar("V")
 

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.bins import centres
+from fedkg.knowledge.conditions import Float
 from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability
-from fedkg.knowledge.known import Known, Policy, check_labels, check_policy, check_ruled_out, reconcile, ruled_out, with_class
+from fedkg.knowledge.known import Known, Policy, check_labels, check_policy, check_ruled_out, reconcile, ruled_out, said, with_class
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
@@ -47,21 +48,20 @@ class Injected(nn.Module):
             LayoutError: knowledge that does not fit the batch.
         """
         [ranging], [predicting] = self._range, self._prediction
+        check_features(x)
         shape = tuple(x.shape[:-1])
         allowed = None if ranging is None else ranging(x, **places)
         predicted = torch.full(shape, NOTHING, device=x.device) if predicting is None else predicting(x, **places)
         if allowed is None:
             count = predicting.count if isinstance(predicting, PredictionKnowledge) else int(self.model(x[:1]).shape[-1])
             allowed = torch.ones((*shape, count), dtype=torch.bool, device=x.device)
-        if allowed.dtype != torch.bool or allowed.shape[:-1] != shape:
-            raise LayoutError("the range does not fit the batch", expected=f"bool {[*shape, 'K']}", received=_said(allowed))
-        if predicted.dtype != torch.int64 or predicted.shape != shape:
-            raise LayoutError("the predictions do not fit the batch", expected=f"int64 {list(shape)}", received=_said(predicted))
+        _check_fit(allowed, predicted, shape)
         if bool(((predicted < NOTHING) | (predicted >= allowed.shape[-1])).any()):
             expected = f"0 .. {allowed.shape[-1] - 1}, or {NOTHING} for nothing"
             raise LayoutError("a prediction is none of the classes", expected=expected, received=str(int(predicted.max())))
-        names = tuple(dict.fromkeys((*_names(ranging), *_names(predicting))))
-        return reconcile(Known(allowed=allowed, predicted=predicted, names=names), policy=policy).known
+        ranges = _names(ranging)
+        names = tuple(dict.fromkeys((*ranges, *_names(predicting))))
+        return reconcile(Known(allowed=allowed, predicted=predicted, names=names, ranges=ranges), policy=policy).known
 
     def forward(self, x: Tensor, *, known: Known | None = None) -> Tensor:
         """The probabilities of the classes, [B, K]: 0 outside of the range, never below the trust for the predicted class.
@@ -92,7 +92,9 @@ class Injected(nn.Module):
             UsageError: a policy that there is not.
         """
         check_policy(policy)
-        shown = not torch.compiler.is_compiling() and (known is None or label.device.type == "cpu")
+        self._check_numbers(label)
+        near = not isinstance(label, Tensor) or label.device.type == "cpu"
+        shown = not torch.compiler.is_compiling() and (known is None or near)
         known = self.known(x, policy=policy) if known is None else known
         check_labels(label, known, shown=shown)
         wrong = ruled_out(known, label, self.trust)
@@ -119,15 +121,31 @@ class Injected(nn.Module):
         Raises:
             KnowledgeError: the knowledge is about classes.
         """
-        parts = (*self._range, *self._prediction)
-        ends = next((part.ends for part in parts if isinstance(part, (RangeKnowledge, PredictionKnowledge))), None)
+        ends = self._ends()
         if ends is None:
             raise KnowledgeError("the answer is a class and stands for no number", help="model.decide(x)")
-        middle = torch.as_tensor(centres(ends), dtype=x.dtype, device=x.device)
         known = self.known(x) if known is None else known
+        middle = torch.as_tensor(centres(ends), dtype=x.dtype, device=x.device)
         return self(x, known=known) @ middle if mean else middle[self.decide(x, known=known)]
 
+    def _ends(self) -> Float | None:
+        """The ends of the bins that the classes are; None where they are no bins."""
+        parts = (*self._range, *self._prediction)
+        return next((part.ends for part in parts if isinstance(part, (RangeKnowledge, PredictionKnowledge))), None)
+
+    def _check_numbers(self, label: Tensor) -> None:
+        """Raise LayoutError for numbers where the bins are asked for in which they lie."""
+        ends = self._ends()
+        if ends is not None and not (isinstance(label, Tensor) and label.dtype == torch.int64):
+            raise LayoutError(
+                f"the labels are the bins of a number, counted from 0 to {len(ends) - 2}",
+                expected="int64, the bin of each sample",
+                received=said(label),
+                help="of float64 numbers: torch.from_numpy(fedkg.knowledge.bin_of(numbers, knowledge.ends)).long()",
+            )
+
     def _logits(self, x: Tensor, known: Known) -> Tensor:
+        check_features(x)
         if len(known.allowed) != len(x):
             raise LayoutError(
                 "what is known is that of another batch",
@@ -138,29 +156,40 @@ class Injected(nn.Module):
         logits: Tensor = self.model(x)
         if logits.shape != known.allowed.shape:
             raise LayoutError(
-                "the model's answers are not one logit for each class", expected=str(list(known.allowed.shape)), received=_said(logits)
+                "the model's answers are not one logit for each class", expected=str(list(known.allowed.shape)), received=said(logits)
             )
         return logits
 
 
-def inject(model: nn.Module, prediction: Prediction | None = None, range: Range | None = None, trust: float = 0.3) -> Injected:
+def inject(model: nn.Module, prediction: Prediction | None = None, range: Range | None = None, trust: float | None = None) -> Injected:
     """Build knowledge into a model.
 
     Args:
         model: any module from features [B, F] to logits [B, K]; no softmax inside.
         prediction: what predicts a class: `PredictionKnowledge`, or a function from features to int64 [B], -1 for nothing.
         range: what allows classes: `RangeKnowledge`, or a function from features to bool [B, K].
-        trust: how far a prediction is followed, in 0 .. 1; above 0.5 it is always the answer.
+        trust: how far a prediction is followed, in 0 .. 1; above 0.5 it is always the answer; nothing means 0.3. Warned of where nothing
+            predicts.
 
     Raises:
-        KnowledgeError: a trust outside of 0 .. 1, neither kind of knowledge, or the two about different classes.
+        KnowledgeError: a trust outside of 0 .. 1, neither kind of knowledge, one in place of the other, or the two about different classes.
     """
     if not callable(model):
         raise KnowledgeError("knowledge is built into a model", expected="a torch.nn.Module", received=type(model).__name__)
+    given, trust = trust, 0.3 if trust is None else trust
     if not 0 <= trust <= 1:
         raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(trust))
     if prediction is None and range is None:
         raise KnowledgeError("there is nothing to inject", expected="prediction=, range= or both")
+    if isinstance(prediction, RangeKnowledge) or isinstance(range, PredictionKnowledge):
+        raise KnowledgeError(
+            "prediction and range are exchanged, or one stands in place of the other",
+            expected="prediction=PredictionKnowledge(...), range=RangeKnowledge(...)",
+            received=", ".join(f"{name}={type(part).__name__}" for name, part in (("prediction", prediction), ("range", range)) if part),
+            help="fedkg.inject(model, prediction=..., range=..., trust=...)",
+        )
+    if given and prediction is None:
+        warnings.warn(f"a trust of {trust:g} counts for nothing: there is no prediction= to trust", stacklevel=2)
     if trust == 1 and prediction is not None:
         warnings.warn(
             "with a trust of 1 the model learns nothing where something is predicted, and any other label costs infinitely much",
@@ -180,5 +209,26 @@ def _names(part: Range | Prediction | None) -> tuple[str, ...]:
     return () if part is None else (getattr(part, "__name__", type(part).__name__),)
 
 
-def _said(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+def check_features(x: object) -> None:
+    """Raise LayoutError where features are no tensor."""
+    if not isinstance(x, Tensor):
+        raise LayoutError("x is no tensor", expected="features [B, F]", received=said(x), help="model(torch.as_tensor(x))")
+
+
+def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise LayoutError unless a range is bool [..., K] and predictions are int64 [...], of a batch of this shape."""
+    exchanged = "prediction= predicts classes, range= allows them: are they exchanged?"
+    if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool or allowed.shape[:-1] != shape:
+        expected = f"bool [{', '.join(map(str, shape))}, K], whether each of the K classes is allowed"
+        swapped = isinstance(allowed, Tensor) and allowed.shape == shape
+        raise LayoutError(
+            "the range does not fit the batch", expected=expected, received=said(allowed), help=exchanged if swapped else "a bool tensor"
+        )
+    if not isinstance(predicted, Tensor) or predicted.dtype != torch.int64 or predicted.shape != shape:
+        swapped = isinstance(predicted, Tensor) and predicted.dtype == torch.bool
+        raise LayoutError(
+            "the predictions do not fit the batch",
+            expected=f"int64 {list(shape)}, the position of the predicted class, {NOTHING} for none",
+            received=said(predicted),
+            help=exchanged if swapped else "predicted.long(), of one class for each sample",
+        )

@@ -28,11 +28,13 @@ class Known:
         allowed: bool [..., K], the classes in which the true one lies.
         predicted: int64 [...], the class that is predicted; -1 where none is.
         names: what allows and predicts, for messages: the knowledge models of a pack, or functions; () where that is not told.
+        ranges: those of them that allow, and alone rule anything out; () where that is not told.
     """
 
     allowed: Tensor
     predicted: Tensor
     names: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
 
     def __getitem__(self, rows: Tensor | slice | int) -> Known:
         """What is known of some of the samples."""
@@ -124,12 +126,16 @@ def check_labels(labels: Tensor, known: Known, *, shown: bool = True) -> None:
         shown: whether numbers may be looked at: a device has to be waited for.
 
     Raises:
-        LayoutError: another shape or type; a label outside of 0 .. K - 1.
+        LayoutError: no tensor, another shape or type; a label outside of 0 .. K - 1.
     """
     shape, count = known.predicted.shape, known.allowed.shape[-1]
-    if labels.dtype != torch.int64 or labels.shape != shape:
-        received = f"{str(labels.dtype).removeprefix('torch.')} {list(labels.shape)}"
-        raise LayoutError("the labels do not fit the batch", expected=f"int64 {list(shape)}", received=received)
+    if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != shape:
+        raise LayoutError(
+            "the labels do not fit the batch",
+            expected=f"int64 {list(shape)}, the position of each class",
+            received=said(labels),
+            help=_mended(labels, shape),
+        )
     if not shown:
         return
     outside = (labels < 0) | (labels >= count)
@@ -138,6 +144,22 @@ def check_labels(labels: Tensor, known: Known, *, shown: bool = True) -> None:
         raise LayoutError(
             f"the label of row {row} is none of the {count} classes", expected=f"0 .. {count - 1}", received=str(int(labels.flatten()[row]))
         )
+
+
+def said(given: object) -> str:
+    """What something is, for messages."""
+    return f"{str(given.dtype).removeprefix('torch.')} {list(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
+
+
+def _mended(labels: object, shape: torch.Size) -> str:
+    """What makes labels of something that is none."""
+    if not isinstance(labels, Tensor):
+        return "torch.as_tensor(labels)"
+    if labels.shape == (*shape, 1):
+        return "labels.squeeze(-1)" if labels.dtype == torch.int64 else "labels.squeeze(-1).long()"
+    if labels.dim() == len(shape) + 1 and labels.shape[:-1] == shape:
+        return "of one column for each class, the largest: labels.argmax(-1)"
+    return "labels.long()" if labels.shape == shape else "one label for each sample that the model is asked about"
 
 
 def check_ruled_out(ruled: Tensor, labels: Tensor, known: Known) -> None:
@@ -152,7 +174,7 @@ def check_ruled_out(ruled: Tensor, labels: Tensor, known: Known) -> None:
     places = [str(row[0] if len(row) == 1 else tuple(row)) for row in rows[:SHOWN].tolist()]
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
     raise KnowledgeError(
-        f"what is known{_by(known)} rules out {len(rows)} of {ruled.numel()} labels, whose loss is infinite",
+        f"what is known{_by(known.ranges or known.names)} rules out {len(rows)} of {ruled.numel()} labels, whose loss is infinite",
         expected="labels that the range allows, or that are predicted with a trust above 0",
         received=f"sample {', '.join(places)}{more} (the first has class {int(labels[ruled][0])})",
         help='correct the knowledge or the labels; or give loss(..., policy="drop"), where they cost nothing, or policy="repair", '
@@ -168,8 +190,8 @@ def _any(found: Tensor) -> bool:
         return False
 
 
-def _by(known: Known) -> str:
-    return f" by {', '.join(f'`{name}`' for name in known.names)}" if known.names else ""
+def _by(names: tuple[str, ...]) -> str:
+    return f" by {', '.join(f'`{name}`' for name in names)}" if names else ""
 
 
 def _holds(allowed: Tensor, classes: Tensor) -> Tensor:
@@ -195,7 +217,8 @@ def _refuse(known: Known, empty: Tensor, outside: Tensor, wrong: Tensor, labels:
     if found:
         whose = f" of client {client}" if client else ""
         raise KnowledgeError(
-            f"the knowledge{_by(known)}{whose} contradicts itself or the labels",
+            f"the knowledge{_by(known.names)}{whose} contradicts itself or the labels",
             received="; ".join(found),
-            help='correct the knowledge, or choose policy="drop" or policy="repair"',
+            help='correct the knowledge; or settle it by policy="drop" or "repair", which reconcile, model.loss and model.known take: '
+            "model(x, known=model.known(x, policy=...)) answers",
         )

@@ -71,7 +71,7 @@ class RangeKnowledge(_KnowledgeOnTensors):
         bins: into how many bins of equal width a number's span is cut (Fan et al. 2022, appendix C).
 
     Raises:
-        KnowledgeError: there is no range knowledge of that output, a number without `bins` or without a span.
+        KnowledgeError: there is no range knowledge of that output, a number without `bins` or without a span, `bins` for a label.
         LayoutError: a column that the conditions read has no place in the layout; or later, when called with a batch of another shape than
             [B, F] or [B, T, F], or one that looks standardised though the layout says source units, or the other way round.
     """
@@ -117,6 +117,13 @@ class PredictionKnowledge(_KnowledgeOnTensors):
 
 def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
     if model.classes:
+        if bins is not None:
+            raise KnowledgeError(
+                f"`{model.output}` is a label, whose classes are cut into no bins",
+                expected=f"no bins: the classes are {', '.join(model.classes)}",
+                received=f"bins={bins}",
+                help="leave bins= out",
+            )
         return None
     if bins is None:
         raise KnowledgeError(f"`{model.output}` is a number", expected="the number of bins its span is cut into", help="bins=20")

@@ -74,7 +74,9 @@ def private(share: float, epsilon: float, span: tuple[float, float] | None, gene
     is told.
 
     Args:
-        share: of the traces that should satisfy it. epsilon: above 0, spent for every parameter of every client.
+        share: of the traces that should satisfy it.
+        epsilon: above 0, spent for each number that is published, not for the call: `mine` with P parameters spends P times as much of each
+            client's traces, which are nobody else's; a second call spends it again.
         span: between which levels to look, in the parameter's unit; for a parameter that is loosest upwards its negative. None: in the
             span that each parameter has by the rules, which need one for it then.
         generator: of the noise; seed it for runs that can be repeated.

@@ -20,6 +20,7 @@ from torch import Tensor
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import HorizonError, KnowledgeError
 from fedkg.mining.data import channels
+from fedkg.mining.given import check_pack, check_pick, check_traces
 from fedkg.mining.mined import Mined
 from fedkg.mining.pick import Pick, least
 from fedkg.mining.tight import mine, satisfied
@@ -143,6 +144,9 @@ def mine_properties(
         KnowledgeError: a private pick; no windows; one that ends before it begins; none that fits the traces; a pack without
             inferences; as `fedkg.mining.mine`.
     """
+    check_pack(pack)
+    check_traces(x, layout, inside)
+    check_pick(pick)
     if pick.noisy:
         raise KnowledgeError("properties of different templates are compared on the data itself, which is not private")
     if not pack.manifest.inferences or not windows or reordered < 1 or best < 1:

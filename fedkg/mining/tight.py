@@ -26,6 +26,7 @@ from fedkg.errors import KnowledgeError
 from fedkg.mining import loops
 from fedkg.mining.data import Channels, channels, check_horizon
 from fedkg.mining.first import Steps, at_first
+from fedkg.mining.given import check_asked, check_method, check_pick, check_traces
 from fedkg.mining.levels import ALWAYS, NoLevel, compared_with, holding_of, levels_of, robustness_of, slope_of
 from fedkg.mining.lowered import Lowering, NoProgram
 from fedkg.mining.mined import Mined
@@ -67,10 +68,16 @@ def mine(
         held: values of parameters that are not looked for, by name: they count as chosen.
 
     Raises:
-        LayoutError: the traces do not fit the layout. HorizonError: the formula looks beyond them.
-        KnowledgeError: a parameter in which the formula is not monotone, one to be searched for that has no declared span, one that cannot
-            be found privately; a trigger or margin outside of 0 .. 1; a held parameter that there is not, or a value that it cannot have.
+        LayoutError: the traces are no tensor, or do not fit the layout; `inside` is not of truth values. HorizonError: the formula looks
+            beyond them.
+        KnowledgeError: no pack, inference, pick or method; a parameter in which the formula is not monotone, one to be searched for that
+            has no declared span, one that cannot be found privately; a trigger or margin outside of 0 .. 1; a held parameter that there is
+            not, or a value that it cannot have.
     """
+    check_asked(pack, inference)
+    check_traces(x, layout, inside)
+    check_pick(pick)
+    check_method(method)
     if not 0 <= trigger <= 1 or not 0 < margin < 1:
         raise KnowledgeError(
             "the trigger is a share of the data, the margin one of a span",
@@ -104,8 +111,11 @@ def satisfied(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, la
         x, layout, inside: as of `mine`.
 
     Raises:
-        LayoutError: the traces do not fit the layout. HorizonError: the formula looks beyond them. KnowledgeError: values of another shape.
+        LayoutError, HorizonError: as `mine`. KnowledgeError: no pack or inference; values of another shape.
     """
+    check_asked(pack, inference)
+    check_traces(x, layout, inside)
+    values = torch.as_tensor(values, dtype=torch.float64)
     bank = pack.conditions[inference.condition]
     given = channels(pack, bank, x.detach(), layout, inside)
     search = _Search(bank, inference, given, least, {}, clip=pack.manifest.contract.end == "clip", halving=False)
@@ -113,7 +123,7 @@ def satisfied(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, la
         raise KnowledgeError(
             f"the values are not those of `{inference.name}`", expected=str(list(search.values.shape)), received=str(list(values.shape))
         )
-    search.values = values.double()
+    search.values = values
     for row in search.windows()[0].T:
         far = reach(bank.skeleton, row.tolist())
         check_horizon(Reach(back=0.0, ahead=0.0) if search.clip else far, given.shape[2], inference.name)

@@ -20,6 +20,7 @@ from fedkg.constraints.engine.reading import Reading, Steps
 from fedkg.constraints.engine.windows import ROBUSTNESS, over_window, until
 from fedkg.errors import KnowledgeError
 from fedkg.mining.data import channels
+from fedkg.mining.given import check_asked, check_traces
 from fedkg.pack import Pack
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.inference import Inference
@@ -43,8 +44,11 @@ def tightness(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, la
 
     Raises:
         LayoutError: the traces do not fit the layout.
-        KnowledgeError: the formula has parts for which the metric is not defined, or window bounds that differ between clients.
+        KnowledgeError: no pack or inference; the formula has parts for which the metric is not defined, or window bounds that differ
+            between clients.
     """
+    check_asked(pack, inference)
+    check_traces(x, layout, inside)
     bank = pack.conditions[inference.condition]
     given = channels(pack, bank, x, layout, inside)
     clients, samples, steps = given.shape

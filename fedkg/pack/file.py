@@ -32,6 +32,8 @@ MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 ENCRYPTED = 0x1
+RULE_FILES = frozenset({".fkg", ".rq", ".ttl", ".shacl"})
+"""How the names of files end that a pack is compiled from."""
 DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -114,6 +116,13 @@ def load(path: str | Path) -> Pack:
     return read_pack(body, name=str(path))
 
 
+def _advice(name: str) -> str:
+    """What to do about a file that is no pack: one of rules is compiled."""
+    if Path(name).suffix.lower() in RULE_FILES:
+        return f'rules are compiled: fedkg.compile("{name}"), or `fedkg compile {name} -o NAME.fkgpack`'
+    return "compile it again"
+
+
 def read_pack(body: bytes, *, name: str = "pack") -> Pack:
     """The pack in a pack file's bytes; `name` stands in errors. Raises PackError."""
     try:
@@ -121,7 +130,7 @@ def read_pack(body: bytes, *, name: str = "pack") -> Pack:
         document = json.loads(text)
         tensors = load_tensors(raw)
     except DAMAGE as error:
-        raise PackError(f"{name} is not a whole constraint pack", received=str(error), help="compile it again") from error
+        raise PackError(f"{name} is not a whole constraint pack", received=str(error), help=_advice(name)) from error
     _refuse_newer(document, name)
     try:
         manifest = Manifest.model_validate(document)

@@ -5,13 +5,14 @@ Letters: [...] any leading shape, n the length of a point.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet, numbers
+from fedkg.projection.shapes import of_numbers
 from fedkg.projection.thresholds import above_threshold
 
 
@@ -26,8 +27,8 @@ class _Ball(ProjectionSet):
         SetError: a negative radius.
     """
 
-    radius: Tensor | float
-    center: Tensor | float = 0.0
+    radius: Tensor | float = field(metadata=of_numbers(finite=False))
+    center: Tensor | float = field(default=0.0, metadata=of_numbers("n|1"))
 
     def __post_init__(self) -> None:
         if not bool((torch.as_tensor(self.radius) >= 0).all()):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet, numbers
+from fedkg.projection.shapes import of_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +26,8 @@ class Box(ProjectionSet):
         SetError: a lower bound above its upper one.
     """
 
-    low: Tensor | float = -torch.inf
-    high: Tensor | float = torch.inf
+    low: Tensor | float = field(default=-torch.inf, metadata=of_numbers("n|1", finite=False))
+    high: Tensor | float = field(default=torch.inf, metadata=of_numbers("n|1", finite=False))
 
     def __post_init__(self) -> None:
         if bool((torch.as_tensor(self.low) > torch.as_tensor(self.high)).any()):
@@ -49,8 +50,8 @@ class HalfSpace(ProjectionSet):
         normal: [n] or [..., n], not 0. bound: a number or [...].
     """
 
-    normal: Tensor
-    bound: Tensor | float
+    normal: Tensor = field(metadata=of_numbers("n"))
+    bound: Tensor | float = field(metadata=of_numbers(finite=False))
 
     def __post_init__(self) -> None:
         if bool((self.normal == 0).all(-1).any()):
@@ -78,8 +79,8 @@ class Affine(ProjectionSet):
         SetError: the equations contradict each other.
     """
 
-    matrix: Tensor
-    bound: Tensor
+    matrix: Tensor = field(metadata=of_numbers("m n"))
+    bound: Tensor = field(metadata=of_numbers("m"))
     _inverse: Tensor = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
+from fedkg.projection.given import said
 from fedkg.projection.interface import ProjectionSet
 from fedkg.projection.linear_sets import common_polytope
+from fedkg.uncompiled import uncompiled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +27,21 @@ class Product(ProjectionSet):
     """
 
     parts: Sequence[tuple[ProjectionSet, int]]
+
+    def __post_init__(self) -> None:
+        for part in _each(self.parts, "Product"):
+            if (
+                not isinstance(part, tuple | list)
+                or len(part) != 2
+                or not isinstance(part[0], ProjectionSet)
+                or not isinstance(part[1], int)
+            ):
+                raise SetError(
+                    "a product is made of pairs: a set and the number of entries that are its own",
+                    expected="(set, n)",
+                    received=said(part),
+                    help="Product([(Box(0.0, 1.0), 2), (L2Ball(1.0), 3)])",
+                )
 
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`."""
@@ -64,6 +81,17 @@ class Intersection(ProjectionSet):
     tolerance: float = 1e-9
     rounds: int = 10_000
 
+    def __post_init__(self) -> None:
+        for part in _each(self.parts, "Intersection"):
+            if not isinstance(part, ProjectionSet):
+                raise SetError(
+                    "an intersection is made of sets",
+                    expected="sets",
+                    received=said(part),
+                    help="Intersection([Box(0.0, 1.0), L2Ball(1.0)])",
+                )
+
+    @uncompiled
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`. Under `torch.func` transforms all `rounds` are gone through."""
         polytope = common_polytope(self.parts, point)
@@ -94,6 +122,15 @@ class Intersection(ProjectionSet):
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         return torch.stack([part.excess(point) for part in self.parts]).amax(0)
+
+
+def _each(parts: object, name: str) -> Sequence[object]:
+    """The parts of a set; SetError where it is none of several."""
+    if isinstance(parts, list | tuple):
+        return parts
+    raise SetError(
+        f"`{name}.parts` is a list", expected="a list of sets" if name == "Intersection" else "a list of pairs", received=said(parts)
+    )
 
 
 def _all_below(values: Tensor, limits: Tensor) -> bool:

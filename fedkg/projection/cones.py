@@ -5,12 +5,14 @@ Letters: [...] any leading shape, n the length of a point.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet
+from fedkg.projection.shapes import of_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,9 +21,16 @@ class SecondOrderCone(ProjectionSet):
 
     Args:
         slope: above 0: 1 for the cone of 45 degrees.
+
+    Raises:
+        SetError: a slope that is not above 0, or not finite.
     """
 
-    slope: float = 1.0
+    slope: float = field(default=1.0, metadata=of_numbers())
+
+    def __post_init__(self) -> None:
+        if not self.slope > 0:
+            raise SetError("the slope of a second-order cone is above 0", received=f"{self.slope:g}")
 
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`: a point inside stays, one in the polar cone goes to the apex, any other to the nearest ray."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
+from fedkg.projection.shapes import check_fit, check_made
 
 ON_POINTS = ("project", "excess", "distance2", "contains")
 """The methods of a set that take points."""
@@ -34,6 +35,7 @@ def _on_points(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def checked(self: object, point: Any, *args: Any, **named: Any) -> Any:
         check_points(point, f"{type(self).__name__}.{method.__name__}")
+        check_fit(self, point)
         return method(self, point, *args, **named)
 
     checked.__dict__["takes"] = "points"
@@ -67,11 +69,12 @@ def check_points(point: Any, where: str) -> None:
 
 
 def take_numbers(made: Any) -> None:
-    """The fields of a set that are declared to be tensors, as `numbers_given` takes them."""
+    """The fields of a set that are declared to be tensors, as `numbers_given` takes them, and held to what else is declared of them."""
     for field in fields(made):
         if field.init and "Tensor" in str(field.type):
             value = numbers_given(getattr(made, field.name), f"{type(made).__name__}.{field.name}", str(field.type))
             object.__setattr__(made, field.name, value)
+    check_made(made)
 
 
 def numbers_given(value: Any, where: str, declared: str) -> Any:

@@ -15,6 +15,7 @@ from fedkg.projection.boxes import Affine, Box, HalfSpace
 from fedkg.projection.interface import ProjectionSet, numbers
 from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.polytope import Polytope
+from fedkg.projection.shapes import check_fit
 from fedkg.projection.simplex import Simplex
 
 
@@ -31,6 +32,7 @@ def common_polytope(parts: Sequence[ProjectionSet], point: Tensor) -> Polytope |
     """What the parts have in common, for points like `point` [..., n]; None where one of them is no polytope."""
     rows: list[_Part] = []
     for part in parts:
+        check_fit(part, point)
         own = _rows(part, point)
         if own is None:
             return None

@@ -5,7 +5,7 @@ Letters: N points, n the length of a point, K blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from fedkg.errors import SetError
 from fedkg.mapped import fronted
 from fedkg.projection.interface import ProjectionSet
+from fedkg.projection.shapes import of_numbers
 
 
 class _Pooled(torch.autograd.Function):
@@ -68,7 +69,7 @@ class MonotoneCone(ProjectionSet):
         falling: the entries never rise instead.
     """
 
-    weight: Tensor | None = None
+    weight: Tensor | None = field(default=None, metadata=of_numbers("n|1", each=True))
     falling: bool = False
 
     def __post_init__(self) -> None:

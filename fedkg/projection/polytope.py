@@ -5,16 +5,26 @@ Letters: [...] any leading shape, n the length of a point, m inequalities, q equ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
+from fedkg.projection.given import check_points, numbers_given
 from fedkg.projection.interface import ProjectionSet, numbers
 from fedkg.projection.polytope_gradient import nearest_points
 from fedkg.projection.polytope_rows import product
 from fedkg.projection.recognise import recognised
+from fedkg.projection.shapes import KEY, Declared, check_shapes
+from fedkg.uncompiled import uncompiled
+
+_SHAPES = {
+    "G": Declared(ends=("m", "n"), each=True),
+    "h": Declared(ends=("m",), finite=False, each=True),
+    "E": Declared(ends=("q", "n"), each=True),
+    "f": Declared(ends=("q",), each=True),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +48,7 @@ class Solved:
     empty: Tensor
 
 
+@uncompiled
 def project_polytope(
     point: Tensor,
     G: Tensor,  # noqa: N803  letters of G x <= h, E x = f
@@ -48,41 +59,38 @@ def project_polytope(
 ) -> Solved:
     """The points of ``{v : G v <= h, E v = f}`` nearest to `point`.
 
-    Computed in float64 whatever the dtype of the points: operator splitting guesses the rows that hold a point back, block pivoting makes
-    the guess right, a dual active set method does the few points for which it does not. Points far away are solved for once more from
-    closer by, so that `Solved.residual` is small beside the nearest point's own numbers. `Solved.point` is differentiable in all
-    arguments; at a kink one of the derivatives is taken.
+    Computed in float64 whatever the dtype of the points: operator splitting (for few rows that all points share, sweeps over the rows)
+    guesses the rows that hold a point back, block pivoting makes the guess right, a dual active set method does the few points for which
+    it does not. Points far away are solved for once more from closer by, so that `Solved.residual` is small beside the nearest point's own
+    numbers. `Solved.point` is differentiable in all arguments; at a kink one of the derivatives is taken. Points that are not finite stay
+    as they are.
 
     Args:
         point: [..., n]. G: [m, n] or [..., m, n]. h: [m] or [..., m]; infinite for no bound. E: [q, n] or [..., q, n]. f: [q] or [..., q].
         warm: of an earlier call with as many points and rows: where its multipliers are near, fewer steps are needed.
 
     Raises:
-        SetError: shapes that do not fit.
+        SetError: shapes that do not fit, those of `warm` among them; rows or ends that are no numbers.
     """
+    check_points(point, "project_polytope")
+    G, h = (numbers_given(part, f"project_polytope: {name}", "Tensor") for name, part in (("G", G), ("h", h)))  # noqa: N806
+    E, f = (numbers_given(part, f"project_polytope: {name}", "Tensor | None") for name, part in (("E", E), ("f", f)))  # noqa: N806
     if (E is None) != (f is None):
         raise SetError("a polytope has equations without ends, or ends without equations", expected="E and f")
     n = point.shape[-1]
     if E is None or f is None:
         E, f = point.new_zeros(0, n), point.new_zeros(0)  # noqa: N806  letters of G x <= h, E x = f
-    for name, matrix, ends in (("G", G, h), ("E", E, f)):
-        if matrix.shape[-1] != n or matrix.shape[-2] != ends.shape[-1]:
-            raise SetError(
-                f"the polytope's {name} does not fit its ends or the points",
-                expected=f"rows of {n} numbers, an end for each",
-                received=f"shapes {list(matrix.shape)} and {list(ends.shape)}",
-            )
+    given = zip(_SHAPES, (G, h, E, f), _SHAPES.values(), strict=True)
+    check_shapes("project_polytope", list(given), point)
     shape = point.shape[:-1]
     flat = point.reshape(shape.numel(), n)
     matrix = _stacked(numbers(G, point), numbers(E, point), shape)
     equal = _flat(numbers(f, point), shape)
     upper = torch.cat([_flat(numbers(h, point), shape), equal], 1)
     lower = torch.cat([torch.full_like(upper[:, : h.shape[-1]], -torch.inf), equal], 1)
-    start = None if warm is None else torch.cat([warm.multipliers, warm.equations], -1).reshape(upper.shape).detach()
-    if warm is not None and start is not None:
-        start = torch.where(warm.empty.reshape(-1, 1), 0, start)
+    start = None if warm is None else _started(warm, len(flat), h.shape[-1], equal.shape[1])
     nearest, multiplier, empty = nearest_points(flat, matrix, lower, upper, start)
-    residual = torch.where(empty, torch.inf, _residual(matrix, lower, upper, nearest.detach(), multiplier))
+    residual = torch.where(empty, torch.inf, _residual(matrix, lower, upper, nearest, multiplier)).to(point.dtype)
     inner, outer = torch.split(multiplier.reshape(*shape, multiplier.shape[-1]), [G.shape[-2], E.shape[-2]], -1)
     return Solved(nearest.reshape(point.shape), inner.clamp(min=0), outer, residual.reshape(shape), empty.reshape(shape))
 
@@ -93,15 +101,17 @@ class Polytope(ProjectionSet):
 
     Args:
         G: [m, n], or [..., m, n] for a polytope for each point. h: [m] or [..., m], infinite for no bound. E, f: likewise, or None.
-        tolerance: how far, relative to the numbers of a point, its nearest point may miss a row; None: 1e-9 in float64, else 1e-5.
+        tolerance: how far, relative to the numbers of a point, its nearest point may miss a row; None: 1e-9 in float64, else 1e-5, or
+            what rounding the nearest point to its dtype may cost, where that is more (bfloat16, float16).
     """
 
-    G: Tensor
-    h: Tensor
-    E: Tensor | None = None
-    f: Tensor | None = None
+    G: Tensor = field(metadata={KEY: _SHAPES["G"]})
+    h: Tensor = field(metadata={KEY: _SHAPES["h"]})
+    E: Tensor | None = field(default=None, metadata={KEY: _SHAPES["E"]})
+    f: Tensor | None = field(default=None, metadata={KEY: _SHAPES["f"]})
     tolerance: float | None = None
 
+    @uncompiled
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`.
 
@@ -112,7 +122,8 @@ class Polytope(ProjectionSet):
         if closed is not None:
             return closed.project(point)
         solved = project_polytope(point, self.G, self.h, self.E, self.f)
-        limit = self.tolerance or (1e-9 if point.dtype == torch.float64 else 1e-5)
+        rounding = point.shape[-1] ** 0.5 * torch.finfo(point.dtype).eps  # twice what it misses a row by at most
+        limit = self.tolerance or max(1e-9 if point.dtype == torch.float64 else 1e-5, rounding)
         try:
             empty, missed = int(solved.empty.sum()), int((solved.residual > limit).sum())
         except RuntimeError:  # torch.func transforms refuse to turn a tensor into a number
@@ -122,6 +133,9 @@ class Polytope(ProjectionSet):
                 "the polytope is empty" if empty else "nearest points of the polytope were not found to the tolerance",
                 expected="a point that satisfies all rows",
                 received=f"none for {empty} of {solved.empty.numel()} points" if empty else f"{missed} of {solved.empty.numel()} points",
+                help="`project_polytope(...).empty` says for which; its multipliers (Farkas) are not 0 at rows that contradict each other"
+                if empty
+                else "",
             )
         return solved.point
 
@@ -132,6 +146,23 @@ class Polytope(ProjectionSet):
             return over.amax(-1)
         missed = (product(numbers(self.E, point), point) - numbers(self.f, point)).abs()
         return torch.cat([over, missed], -1).amax(-1)
+
+
+def _started(warm: Solved, points: int, rows: int, equations: int) -> Tensor:
+    """The multipliers [B, m + q] of an earlier call with as many points, rows and equations; 0 where they prove that there is no point.
+
+    Raises:
+        SetError: there were more or fewer.
+    """
+    given = (warm.empty.numel(), warm.multipliers.shape[-1], warm.equations.shape[-1])
+    if given != (points, rows, equations):
+        raise SetError(
+            "the multipliers to begin with do not fit the points and rows",
+            expected=f"those of {points} points, {rows} inequalities and {equations} equations",
+            received=f"those of {given[0]}, {given[1]} and {given[2]}",
+        )
+    start = torch.cat([warm.multipliers, warm.equations], -1).detach().reshape(points, rows + equations)
+    return torch.where(warm.empty.reshape(-1, 1), 0, start)
 
 
 def _flat(ends: Tensor, shape: torch.Size) -> Tensor:
@@ -150,7 +181,8 @@ def _stacked(inequalities: Tensor, equations: Tensor, shape: torch.Size) -> Tens
 def _residual(matrix: Tensor, lower: Tensor, upper: Tensor, nearest: Tensor, multiplier: Tensor) -> Tensor:
     """By how much rows are missed, and rows with a multiplier not met, relative to the row's length and the point's numbers, [B]."""
     with torch.no_grad():
-        matrix = matrix.detach()
+        wide = torch.promote_types(nearest.dtype, torch.float32)  # in half precision, computing it would miss more than is to be found
+        matrix, nearest, lower, upper = (part.detach().to(wide) for part in (matrix, nearest, lower, upper))
         length = torch.linalg.vector_norm(matrix, dim=-1).clamp(min=torch.finfo(nearest.dtype).tiny)
         value = product(matrix, nearest)
         held = torch.where(multiplier > 0, upper, torch.where(multiplier < 0, lower, value))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
+from fedkg.mapped import fronted
 from fedkg.projection.polytope_nearest import nearest
 from fedkg.projection.polytope_pattern import Shared
 from fedkg.projection.polytope_rows import Rows, Unit, held, unit_rows
@@ -43,7 +44,7 @@ def nearest_points(
         points [B, n], multipliers [B, m], bool [B].
 
     Raises:
-        SetError: an end that is no number, or that nothing reaches.
+        SetError: an end that is no number, or that nothing reaches; a row that is not finite, or too long for its length to be.
     """
     found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(point, matrix, lower, upper, start, inward, soft, unit)  # type: ignore[no-untyped-call]  # torch gives it no types
     return found
@@ -59,6 +60,8 @@ class _Nearest(torch.autograd.Function):
         if lower.numel() and not bool((upper.amin() > -torch.inf) & (lower.amax() < torch.inf)):
             raise SetError("a polytope's ends are numbers, or infinite for no bound", received="NaN, or an end that nothing reaches")
         unit = unit_rows(matrix) if unit is None else unit
+        if not bool(unit.length.isfinite().all()):
+            raise SetError("a polytope's rows are finite numbers, and so are their lengths", received="NaN, infinite or too large ones")
         begin = None if start is None else start.to(torch.float64) * unit.length
         exact = point.dtype == torch.float64
         found = nearest(unit, lower, upper, point.to(torch.float64), begin, inward=inward, soft=soft, exact=exact)
@@ -86,9 +89,8 @@ class _Nearest(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        size = info.batch_size
-        point, matrix, lower, upper, start = (_front(part, dim, size) for part, dim in zip(inputs[:5], in_dims[:5], strict=True))
-        assert point is not None
+        point, matrix, lower, upper = fronted(inputs[:4], in_dims[:4], info.batch_size)
+        start = None if inputs[4] is None else fronted(inputs[4:5], in_dims[4:5], info.batch_size)[0]
         flat = point.flatten(0, 1)
         rows = inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, point)
         own = (part if part is None else part.expand(*point.shape[:2], -1).flatten(0, 1) for part in (lower, upper, start))
@@ -128,14 +130,11 @@ class _Along(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, tuple[int, int]]:
-        slope, matrix, chosen, unit = inputs
-        given = (slope, matrix, chosen)
-        front = [_front(part, dim, info.batch_size) for part, dim in zip(given, in_dims[:3], strict=True)]
-        assert front[0] is not None
-        assert front[2] is not None
-        rows = matrix if in_dims[1] is None and matrix.ndim == 2 else _per_point(front[1], front[0])
-        results = _Along.apply(front[0].flatten(0, 1), rows, front[2].flatten(0, 1), unit if rows is matrix else None)  # type: ignore[no-untyped-call]  # torch gives it no types
-        return tuple(part.unflatten(0, front[0].shape[:2]) for part in results), (0, 0)
+        slope, matrix, chosen = fronted(inputs[:3], in_dims[:3], info.batch_size)
+        rows = inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, slope)
+        own = inputs[3] if rows is inputs[1] else None
+        results = _Along.apply(slope.flatten(0, 1), rows, chosen.flatten(0, 1), own)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return tuple(part.unflatten(0, slope.shape[:2]) for part in results), (0, 0)
 
 
 def _side_by_side(shared: Shared, slope: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,14 +144,7 @@ def _side_by_side(shared: Shared, slope: Tensor, chosen: Tensor) -> tuple[Tensor
     return torch.from_numpy(along), torch.from_numpy(pull)
 
 
-def _front(part: Tensor | None, dim: int | None, size: int) -> Tensor | None:
-    if part is None:
-        return None
-    return part.expand(size, *part.shape) if dim is None else part.movedim(dim, 0)
-
-
-def _per_point(matrix: Tensor | None, point: Tensor) -> Tensor:
-    """Rows [V, m, n] or [V, B, m, n] as [V * B, m, n]."""
-    assert matrix is not None
+def _per_point(matrix: Tensor, point: Tensor) -> Tensor:
+    """Rows [V, m, n] or [V, B, m, n] as [V * B, m, n], for points [V, B, n]."""
     spread = matrix.unsqueeze(1) if matrix.ndim == 3 else matrix
     return spread.expand(*point.shape[:2], *matrix.shape[-2:]).flatten(0, 1)

@@ -26,8 +26,8 @@ LEAST = 64
 
 @inner
 def width(count: int) -> int:
-    """How many places to go side by side with so many points."""
-    return min(SIDE, (count + LANES - 1) // LANES * LANES)
+    """How many places to go side by side with so many points: some even for none, since loops step by as many."""
+    return max(LANES, min(SIDE, (count + LANES - 1) // LANES * LANES))
 
 
 @inner

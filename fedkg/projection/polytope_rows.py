@@ -60,7 +60,7 @@ def unit_rows(matrix: Tensor) -> Unit:
     """The rows of [m, n] or [B, m, n] with length 1."""
     matrix = matrix.detach().to(torch.float64)
     length: Tensor = torch.linalg.vector_norm(matrix, dim=-1)
-    length = torch.where(length > 0, length, 1)
+    length = torch.where(length == 0, 1, length)
     matrix = matrix / length.unsqueeze(-1)
     return Unit(matrix, length, matrix @ matrix.mT if matrix.ndim == 2 else None)
 

@@ -45,8 +45,6 @@ def solve(rows: Rows, point: Tensor, start: Tensor | None = None, *, exact: bool
         start: multipliers [B, m] of points that are near. exact: to the last digits, not only within the slack of the rows.
     """
     empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
-    if not rows.lower.numel():
-        return Found(point, torch.zeros_like(rows.lower), empty)
     near = guess(rows, point, torch.zeros_like(rows.lower) if start is None else start)
     multiplier, right = _pivoted(rows, point, near, exact)
     todo = (~right).nonzero().squeeze(1)
@@ -88,7 +86,7 @@ def _closer(rows: Rows, point: Tensor, found: Found, exact: bool) -> Found:
 
 def scale(lower: Tensor, upper: Tensor, point: Tensor) -> Tensor:
     """What counts as large for each point, [B, 1]: its numbers and those of its rows' ends [B, m], of rows of length 1."""
-    sizes = [point, *(end.nan_to_num(posinf=0, neginf=0) for end in (lower, upper) if end.shape[1])]
+    sizes = [point, *(end.nan_to_num(posinf=0, neginf=0) for end in (lower, upper))]
     return 1 + torch.stack([part.abs().amax(1) for part in sizes]).amax(0).unsqueeze(1)
 
 

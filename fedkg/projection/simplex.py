@@ -5,13 +5,14 @@ Letters: [...] any leading shape, n the length of a point.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet, numbers
+from fedkg.projection.shapes import of_numbers
 from fedkg.projection.thresholds import above_threshold
 
 
@@ -23,7 +24,7 @@ class Simplex(ProjectionSet):
         total: above 0, a number or [...].
     """
 
-    total: Tensor | float = 1.0
+    total: Tensor | float = field(default=1.0, metadata=of_numbers())
 
     def __post_init__(self) -> None:
         if not bool((torch.as_tensor(self.total) > 0).all()):
@@ -49,8 +50,8 @@ class CappedSimplex(ProjectionSet):
         SetError: caps below 0, or which do not reach the total (a cap for all entries is looked at with the point).
     """
 
-    cap: Tensor | float
-    total: Tensor | float = 1.0
+    cap: Tensor | float = field(metadata=of_numbers("n|1", finite=False, each=True))
+    total: Tensor | float = field(default=1.0, metadata=of_numbers(each=True))
 
     def __post_init__(self) -> None:
         cap, total = torch.as_tensor(self.cap), torch.as_tensor(self.total)

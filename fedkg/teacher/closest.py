@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,13 +22,14 @@ from torch.nn import functional
 
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.errors import SetError
-from fedkg.pack import Bank, walk
-from fedkg.pack.formulas import Temporal, Until
+from fedkg.mapped import fronted
+from fedkg.pack import Bank
 from fedkg.parts import library_threads
 from fedkg.teacher import milp
 from fedkg.teacher.cells import Group, forms_of, group, order_of
 from fedkg.teacher.diagram import BeyondDiagram, Layer, layers
 from fedkg.teacher.expressions import FALSE, Expressions
+from fedkg.teacher.given import check_bank, check_clients, check_known, check_owner, check_params, check_traces
 from fedkg.teacher.literals import Literals
 from fedkg.teacher.paths import Edges, cheapest, edges_of
 from fedkg.teacher.steady import steady
@@ -58,14 +60,15 @@ class Teacher:
     programming (`by_program`), in seconds in place of microseconds.
 
     Raises:
-        SetError: no trace satisfies the formula; it has comparisons that are not linear, or parts that read classes or members; parameters
-            of another shape, without a value, or with bounds of windows that differ.
+        SetError: no bank of a formula; no trace satisfies the formula; it has comparisons that are not linear, or parts that read classes
+            or members; parameters of another shape, without a value, or with bounds of windows that differ.
         HorizonError: a window reaches beyond the traces.
     """
 
     def __init__(self, bank: Bank, steps: int, *, params: Tensor | None = None, clip: bool = False, everywhere: bool = True) -> None:
-        each = torch.from_numpy(bank.params[:1]) if params is None else params.double()
-        _check_params(bank, each)
+        check_bank(bank)
+        each = torch.from_numpy(bank.params[:1]) if params is None else torch.as_tensor(params, dtype=torch.float64)
+        check_params(bank, each)
         self.steps, self.channels, self.clients = steps, bank.slots.shape[1], each.shape[0]
         literals = Literals(self.channels, list(each.T))
         unrolling = Unrolling(steps, each[0].tolist(), clip, literals)
@@ -93,25 +96,35 @@ class Teacher:
         """The nearest satisfying traces, [B, T, V]; no gradient goes through them.
 
         Args:
-            traces: [B, T, V]. client: int64 [B], whose parameters each trace is held to; None with one client.
+            traces: [B, T, V], finite: what is unknown has no nearest number.
+            client: int64 [B], whose parameters each trace is held to; None with one client.
+
+        Under `torch.func.vmap` each call has traces [B, T, V] of its own; they are moved all together.
 
         What is returned satisfies the formula as it stands, in the traces' own dtype: rounded inwards, and where a comparison is computed
         (a sum, a number times a channel) by as much within it as computing it in that dtype may lose. An equation of such sums without a
         tolerance leaves no room for that, and is met to rounding.
 
         Raises:
-            SetError: traces of another shape, or of whole numbers; no client given where there are several, or one that is none of them.
+            SetError: traces of another shape, of whole numbers, or with a number that is unknown or infinite; no client given
+                where there are several, or one that is none of them.
         """
-        if traces.ndim != 3 or traces.shape[1:] != (self.steps, self.channels):
-            raise SetError(
-                "the traces do not fit the formula", expected=f"[B, {self.steps}, {self.channels}]", received=str(list(traces.shape))
-            )
-        if not traces.is_floating_point():
-            raise SetError("a trace is moved by fractions", expected="traces.float()", received=str(traces.dtype).removeprefix("torch."))
+        check_traces(traces, self.steps, self.channels)
         if client is None and self.clients > 1:
             raise SetError("the formula has parameters for several clients", expected="client= with the client of each trace")
         owner = torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device) if client is None else client
-        _check_clients(owner, traces.shape[0], self.clients)
+        check_owner(owner, traces.shape[0])
+        found: Tensor = _Closest.apply(traces, owner, self)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return found
+
+    def moved(self, traces: Tensor, owner: Tensor) -> Tensor:
+        """The same for traces and clients of the right shapes.
+
+        Raises:
+            SetError: a client that is none of them, a number that is unknown or infinite.
+        """
+        check_clients(owner, self.clients)
+        check_known(traces)
         with library_threads(1):  # its operations are too small to be shared out; the loops are
             return self._closest(traces, owner)
 
@@ -131,41 +144,34 @@ class Teacher:
         return result.to(traces.dtype)
 
     def distance(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
-        """The mean L1 distance to the nearest satisfying trace, [B]; its gradient is that of the L1 norm with the nearest trace held."""
+        """The mean L1 distance to the nearest satisfying trace, [B]; its gradient is that of the L1 norm with the nearest trace held.
+
+        Raises:
+            SetError: as `closest`.
+        """
         return (traces - self.closest(traces, client)).abs().mean((-1, -2))
 
 
-def _check_clients(client: Tensor, rows: int, clients: int) -> None:
-    """Raise where the clients of traces are not one of them for each trace."""
-    if client.dtype != torch.int64 or client.shape != (rows,):
-        received = f"{str(client.dtype).removeprefix('torch.')} {list(client.shape)}"
-        raise SetError("the clients do not fit the traces", expected=f"int64 [{rows}]", received=received)
-    wrong = (client < 0) | (client >= clients)
-    if bool(wrong.any()):
-        row = int(wrong.int().argmax())
-        raise SetError(
-            f"trace {row} is of a client that the formula has no parameters for",
-            expected=f"0 .. {clients - 1}",
-            received=str(int(client[row])),
-        )
+class _Closest(torch.autograd.Function):
+    """`Teacher.closest`, without a gradient; under `vmap` for all traces at once."""
 
+    @staticmethod
+    def forward(traces: Tensor, owner: Tensor, teacher: Teacher) -> Tensor:
+        return teacher.moved(traces, owner)
 
-def _check_params(bank: Bank, params: Tensor) -> None:
-    """Raise where parameters [C, P] are not those of a formula that can be unrolled once for all clients."""
-    if params.ndim != 2 or params.shape[1] != bank.params.shape[1] or not params.shape[0]:
-        expected = f"[C, {bank.params.shape[1]}]"
-        raise SetError("the parameters do not fit the formula", expected=expected, received=str(list(params.shape)))
-    if bool(params.isnan().any()):
-        client = int(params.isnan().any(1).int().argmax())
-        raise SetError(f"client {client} has a parameter without a value", help="leave out clients for which mining determined nothing")
-    windows = [part for _, part in walk.everywhere(bank.skeleton) if isinstance(part, (Temporal, Until))]
-    bounds = params[:, sorted({place for part in windows for place in (part.low, part.high)})]
-    differing = torch.nonzero((bounds != bounds[:1]).any(1)).flatten().tolist()
-    if differing:
-        raise SetError(
-            f"client {differing[0]} has other bounds of windows than client 0",
-            help="make a teacher for the clients of each choice of bounds",
-        )
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[None, None, None]:
+        return None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], traces: Tensor, owner: Tensor, teacher: Teacher) -> tuple[Tensor, int]:
+        traces, owner = fronted((traces, owner), in_dims, info.batch_size)
+        found: Tensor = _Closest.apply(traces.flatten(0, 1), owner.flatten(), teacher)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return found.view_as(traces), 0
 
 
 def _compiled(

@@ -10,7 +10,7 @@ import pytest
 
 import fedkg
 from fedkg import authoring
-from fedkg.errors import FedkgError, MissingExtra, UsageError
+from fedkg.errors import FedkgError, MissingExtra, PackError, UsageError
 
 GOOD = 'signal torque in N.m column "Torque [Nm]"\nrule strong require torque <= 70 N.m\n'
 
@@ -45,6 +45,29 @@ def test_nothing_to_compile_is_a_wrong_call(tmp_path: Path) -> None:
         fedkg.compile()
     with pytest.raises(UsageError, match="there is no file"):
         fedkg.compile(tmp_path / "nowhere.fkg")
+
+
+@pytest.mark.parametrize("text", ["rule a require p <= 80 degC", GOOD, "# limits\n" + GOOD * 20])
+def test_rules_in_place_of_their_path_are_told_of_text(text: str) -> None:
+    with pytest.raises(UsageError, match="the rules themselves stand where their file is named") as caught:
+        fedkg.compile(text)
+    assert caught.value.help == 'fedkg.compile(text="...")'
+
+
+def test_the_name_of_a_file_is_no_rule_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("rule a.fkg", "rule"):
+        Path(name).write_text(GOOD)
+        assert fedkg.compile(name).rows == 1
+    with pytest.raises(UsageError, match=r"there is no file my rules\.fkg"):
+        fedkg.compile("my rules.fkg")
+
+
+def test_rules_are_no_pack_and_are_compiled(tmp_path: Path) -> None:
+    (tmp_path / "rules.fkg").write_text(GOOD)
+    with pytest.raises(PackError, match="is not a whole constraint pack") as caught:
+        fedkg.load(tmp_path / "rules.fkg")
+    assert f'fedkg.compile("{tmp_path / "rules.fkg"}")' in caught.value.help
 
 
 def test_without_the_compiler_the_missing_part_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,8 +45,7 @@ def shaped(plan: Plan, y: Any, shape: tuple[int, ...], runs: int, *, stacked: bo
     entries = len(plan.y)
     if not isinstance(y, Tensor):
         received = type(y).__name__
-        advice = "y=model(x): its answers, not the model" if callable(y) else "rules(x=batch, y=lambda z: model(z)[0])"
-        raise LayoutError("the model's answers must be one tensor", received=received, help=advice)
+        raise LayoutError("the model's answers must be one tensor", received=received, help=_advice(y, stacked))
     lead = (shape[0] * runs, *shape[1:]) if stacked else shape
     single = entries == 1
     if stacked or runs == 1:
@@ -62,6 +61,16 @@ def shaped(plan: Plan, y: Any, shape: tuple[int, ...], runs: int, *, stacked: bo
         )
     wanted = (*lead, entries) if stacked or runs == 1 else (runs, *lead, entries)
     raise LayoutError("y does not fit its layout", expected=f"shape {list(wanted)}", received=f"shape {list(y.shape)}")
+
+
+def _advice(y: Any, stacked: bool) -> str:
+    """What would be right in place of answers that are no tensor; `stacked`: a model gave them."""
+    if callable(y):
+        return "y=model(x): its answers, not the model"
+    if stacked:
+        return "rules(x=batch, y=lambda z: model(z)[0])"
+    tensors = isinstance(y, list | tuple) and any(isinstance(part, Tensor) for part in y)
+    return "one of them, y=answers[0], or y=torch.stack(answers)" if tensors else "y=torch.as_tensor(y)"
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -86,12 +86,14 @@ def columns(names: Iterable[str], mean: Any = None, std: Any = None, *, sure: bo
 
     Args:
         names: F names of signals, or headers of the table's columns.
-        mean: F numbers (a list, an array, a tensor) or one number for all, in the units of the columns; nothing means 0.
-        std: likewise, positive; nothing means 1.
+        mean: F numbers (a list, an array, a tensor) or one number for all, in the units of the columns; nothing, without `std`: the tensor
+            is in source units.
+        std: likewise, positive.
         sure: take batches as they come, even those that look standardised though they should not be, or the other way round.
 
     Raises:
-        LayoutError: when the lengths differ, a name stands twice, or a number is not finite or a `std` not positive.
+        LayoutError: when one of `mean` and `std` stands without the other, the lengths differ, a name stands twice, or a number is not
+            finite or a `std` not positive.
 
     Example:
         >>> columns(["torque", "wear"], mean=[40.0, 110.0], std=[10.0, 60.0]).names
@@ -107,9 +109,15 @@ def columns(names: Iterable[str], mean: Any = None, std: Any = None, *, sure: bo
     for name, value in zip(names, stds or (), strict=False):
         if value <= 0:
             raise LayoutError(f"columns(...): std of `{name}` must be positive", received=f"{value:g}", help="use 1 for a constant column")
-    if means is None and stds is None:
-        return InputLayout(names=names, sure=sure)
-    return InputLayout(names=names, mean=means or (0.0,) * len(names), std=stds or (1.0,) * len(names), sure=sure)
+    if (means is None) != (stds is None):
+        there, lacking, neutral = ("mean", "std", "1.0") if stds is None else ("std", "mean", "0.0")
+        raise LayoutError(
+            f"columns(...) has a {there} and no {lacking}",
+            expected="both, or neither for numbers in source units",
+            received=f"{there} alone",
+            help=f"{lacking}=..., as the numbers were scaled; {lacking}={neutral} where that is meant",
+        )
+    return InputLayout(names=names, mean=means, std=stds, sure=sure)
 
 
 def probability(name: str) -> OutputLayout:

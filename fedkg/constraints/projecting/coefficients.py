@@ -61,7 +61,7 @@ class System:
         alone: whether the columns are all entries of an answer, in their order.
         logit, chance: bool [K], which are logits, and which probabilities or logits; `logits`: whether there is one.
         bounded: int64 [S], those of the K with bounds of their own.
-        rows: [L + S, K] or [B, L + S, K]. sizes: without their signs. shift: [L] or [B, L], what offsets add to the sums.
+        rows: [L + S, K] or [B, L + S, K]. shift: [L] or [B, L], what offsets add to the sums.
         unit: the rows with length 1, where all samples share them.
     """
 
@@ -75,14 +75,13 @@ class System:
     logits: bool
     bounded: Tensor
     rows: Tensor
-    sizes: Tensor
     shift: Tensor
     unit: Unit | None
 
 
 def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
     """The rows of sums with coefficients [L, N] or [B, L, N] in the rules' units; None where all of them are 0."""
-    read = (matrix != 0).flatten(0, -2).any(0).nonzero().squeeze(1)
+    read = _read(plan, matrix)
     if not len(read):
         return None
     entries = [plan.output_reads[i].entry for i in read.tolist()]
@@ -106,10 +105,18 @@ def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
         logits="logit" in kinds,
         bounded=torch.tensor(bounded, dtype=torch.int64, device=matrix.device),
         rows=rows,
-        sizes=rows.abs(),
         shift=scaled @ offset,
         unit=unit_rows(rows) if rows.ndim == 2 else None,
     )
+
+
+def _read(plan: Plan, matrix: Tensor) -> Tensor:
+    """The outputs read with a coefficient that is not 0, int64 [K]; inside of transforms all of the batch itself."""
+    try:
+        return (matrix != 0).flatten(0, -2).any(0).nonzero().squeeze(1)
+    except RuntimeError:  # what vmap gives has no shape that depends on numbers
+        own = [i for i, read in enumerate(plan.output_reads) if read.run == 0]
+        return torch.tensor(own, dtype=torch.int64, device=matrix.device)
 
 
 def coefficients(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: InputNumbers) -> tuple[Tensor, Tensor, Tensor]:
@@ -127,10 +134,10 @@ def coefficients(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: I
             least, most = (end[hard] for end in ends(part, reading, bank.applies(slice(0, bank.rows), inputs.met)))
             terms = [(bank.output_index[bank.outputs.index(slot)], factor) for slot, factor in factors(part.atom, reading)]
             width = max(factor.shape[1] for _, factor in terms)
-            block = numbers.new_zeros(bank.rows, width, reads)
+            block = torch.zeros(bank.rows, width, reads, dtype=numbers.dtype, device=numbers.device)
             for index, factor in terms:
                 spread = factor.to(block.dtype).expand(bank.rows, width)
-                block.scatter_add_(2, index[:, None, None].expand(-1, width, 1), spread.unsqueeze(2))
+                block = block.scatter_add(2, index[:, None, None].expand(-1, width, 1), spread.unsqueeze(2))
             block = block[hard]
             known = torch.isfinite(block).all(2) & (block != 0).any(2)
             blocks.append(torch.where(known.unsqueeze(2), block, 0))

@@ -29,7 +29,8 @@ def sums_projected(
     """`moved` [B, H] with the entries that stand in sums replaced by the nearest to those of `answers` that keep all sums and bounds.
 
     Nearest is meant in the units of the layout, for logits in those of their probabilities. Where a sample's sums and bounds contradict
-    each other, the answers by which the sum of the squares of what is missed is least.
+    each other, the answers by which the sum of the squares of what is missed is least. Where one of a sample's answers is not finite, sums
+    are not kept: all of them stay as they are in `moved`.
 
     Args:
         bounds: least and most of each output read, in the rules' units, [N, B] each.
@@ -46,6 +47,7 @@ def sums_projected(
     if own.logits:
         point = torch.where(own.logit, torch.sigmoid(point), point)
     with torch.no_grad():
+        finite = point.abs().amax(1, keepdim=True) < torch.inf
         lower, upper = (end.T - own.shift for end in (low, high))
         if len(own.bounded):
             lower, upper = (
@@ -54,12 +56,12 @@ def sums_projected(
     inward = max(4 * torch.finfo(point.dtype).eps, 64 * torch.finfo(torch.float64).eps)
     nearest, _, _ = nearest_points(point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit)
     if own.alone and not own.logits and nearest.dtype == moved.dtype:
-        return nearest
-    inside = ((nearest == point) | ~point.isfinite()).all(1, keepdim=True)
+        return torch.where(finite, nearest, moved)
+    outside = finite & (nearest != point).any(1, keepdim=True)
     if own.logits:
         edge = torch.finfo(nearest.dtype).eps
         nearest = torch.where(own.logit, torch.logit(torch.where(own.logit, nearest, 0.5).clamp(edge, 1 - edge)), nearest)
-    return moved.index_copy(1, own.columns, torch.where(inside, moved.index_select(1, own.columns), nearest.to(moved.dtype)))
+    return moved.index_copy(1, own.columns, torch.where(outside, nearest.to(moved.dtype), moved.index_select(1, own.columns)))
 
 
 def _single(own: System, bounds: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

@@ -140,7 +140,8 @@ def _of_parameters(term: Term) -> bool:
 
 def factors(atom: Compare, reading: Reading) -> Iterator[tuple[int, Tensor]]:
     """The output slots in ``left - right`` of a comparison, each time with its factor, [R, B] or broadcast to it."""
-    one = reading.slots[next(iter(reading.slots))].new_ones(1, 1)
+    like = reading.slots[next(iter(reading.slots))]
+    one = torch.ones(1, 1, dtype=like.dtype, device=like.device)  # not of the samples, which a transform may hold
     yield from _factors(atom.left, one, reading)
     yield from _factors(atom.right, -one, reading)
 

@@ -97,13 +97,21 @@ def project(plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: In
         middle = (low + high) / 2
         low, high = torch.where(low > high, middle, low), torch.where(low > high, middle, high)
         columns = list(answers.to(numbers.dtype).unbind(1))
-        bounded = (low.isfinite() | high.isfinite()).any(1).tolist()
+        bounded = _bounded(low, high)
         for i, read in enumerate(plan.output_reads):
             if read.run == 0 and bounded[i]:
                 least, most = _in_layout(plan, read.entry, low[i], high[i])
                 columns[read.entry] = torch.minimum(torch.maximum(columns[read.entry], least), most)
         moved = torch.stack(columns, dim=1).to(answers.dtype)
     return sums_projected(plan, bounds.sums, banks, inputs, (low, high), answers, moved) if any(bounds.sums.of_bank) else moved
+
+
+def _bounded(low: Tensor, high: Tensor) -> list[bool]:
+    """Which outputs read [N, B] have a bound for some sample; all of them inside of transforms, which show no numbers."""
+    if torch._C._are_functorch_transforms_active():
+        return [True] * len(low)
+    found: list[bool] = (low.isfinite() | high.isfinite()).any(1).tolist()
+    return found
 
 
 def _interval(bound: Linear, reading: Reading, applies: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -111,13 +111,18 @@ class Properties:
         return values * values.new_tensor(self.layout.std) + values.new_tensor(self.layout.mean)
 
     def nearest(self, traces: Tensor, client: Tensor) -> Tensor:
-        """The nearest satisfying traces, [B, T, V], of traces in source units; client: int64 [B]. No gradient goes through them."""
+        """The nearest satisfying traces, [B, T, V], of traces in source units; client: int64 [B]. No gradient goes through them.
+
+        Traces with a number that is unknown or infinite, as models give that have diverged, stay as they are.
+        """
         result = traces.detach().clone()
+        known = result.isfinite().flatten(1).all(1)
         for one in self._alike:
             place = one.place.to(client.device)[client]
-            if bool((place >= 0).all()) and one.channels == tuple(range(traces.shape[-1])):
+            movable = (place >= 0) & known.to(place.device)
+            if bool(movable.all()) and one.channels == tuple(range(traces.shape[-1])):
                 return one.teacher.closest(result, place)
-            rows = torch.nonzero(place >= 0).squeeze(1)
+            rows = torch.nonzero(movable).squeeze(1)
             channels = torch.tensor(one.channels, device=client.device)
             held = result[rows][..., channels]
             moved = result[rows]

@@ -54,7 +54,7 @@ def protected_arms(
 
 
 def drowned(ended: Sequence[Ended]) -> Iterator[str]:
-    """That noise is the likely cause where trainings are no better at their end than the same answer for every row, and what would help."""
+    """What is likely to be the cause where trainings are no better at their end than the same answer for every row, and what would help."""
     lost = [one for one in ended if not one.learnt]
     if not lost:
         return
@@ -63,10 +63,13 @@ def drowned(ended: Sequence[Ended]) -> Iterator[str]:
     more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
     count = "The protected training ends" if len(ended) == 1 else f"{len(lost)} of {len(ended)} protected trainings end"
     units = dict.fromkeys("a row" if one.job.privacy is not None and one.job.privacy.unit == "example" else "a site" for one in lost)
+    jobs = [one.job for one in lost]
+    rounds, rates = _now(job.training.rounds for job in jobs), _now(job.training.learning_rate for job in jobs)
     yield (
-        f"{count} no better than the same answer for every test row ({measure.text(trivial)}): {each}{more}. The noise that hides"
-        f" {' or '.join(units)} is the likely cause. What leaves more of a training: {', '.join(_ways([one.job for one in lost]))}."
-        " The same job without `privacy` shows what is learnt without noise."
+        f"{count} no better than the same answer for every test row ({measure.text(trivial)}): {each}{more}."
+        f" The likely cause is the noise that hides {' or '.join(units)}, or too little training: few `training.rounds` (now {rounds}),"
+        f" a small `training.learning_rate` (now {rates}). The same job without `privacy` shows which: what is learnt without noise."
+        f" What leaves more of a training under it: {', '.join(_ways(jobs))}."
     )
 
 
@@ -76,14 +79,16 @@ def _ways(jobs: Sequence[Job]) -> Iterator[str]:
     found = [one.epsilon for one in promises if one.noise is None and one.epsilon is not None]
     if found:
         yield f"a larger `privacy.epsilon` (now {_now(found)})"
-        yield f"fewer `training.rounds` (now {_now(job.training.rounds for job in jobs)}), for which less noise will do"
+        yield "fewer `training.rounds`, where so many are not needed, for which less noise will do"
     if given := [one.noise for one in promises if one.noise is not None]:
         yield f"less `privacy.noise` (now {_now(given)})"
     if any(one.unit == "example" for one in promises):
         yield f"a larger `training.batch` (now {_now(job.training.batch for job in jobs)}), in whose sum the same noise counts less"
         yield "more rows at each site"
     if any(one.unit == "client" for one in promises):
-        yield f"more sites, or a larger `training.participation` (now {_now(job.training.participation for job in jobs)})"
+        yield "more sites"
+        if part := [share for share in (job.training.participation for job in jobs) if share < 1]:
+            yield f"a larger `training.participation` (now {_now(part)})"
 
 
 def _now(values: Iterable[float]) -> str:

@@ -125,6 +125,31 @@ def test_unknown_inputs_switch_their_rows_off() -> None:
     assert bool(rules.project(x, y)[1].isnan().all())
 
 
+@pytest.mark.parametrize("more", [[], ["hard require water >= 0 kg/h"], ["hard require water <= gas + 900 kg/h"]])
+def test_answers_that_are_not_finite_keep_their_own_bounds(more: list[str]) -> None:
+    rules = plant("hard require oil <= gas", "hard require oil <= 5 kg/h", "hard require gas >= 1 kg/h", *more)
+    inf, nan = torch.inf, torch.nan
+    y = torch.tensor([[9.0, 2, 3], [inf, 0, 3], [nan, 0, 3], [2, -inf, 3]], dtype=torch.float64).requires_grad_()
+    moved = rules.project(torch.zeros(4, 2, dtype=torch.float64), y)
+    wanted = torch.tensor([[5.0, 5, 3], [5, 1, 3], [nan, 1, 3], [2, 1, 3]], dtype=torch.float64)
+    torch.testing.assert_close(moved, wanted, equal_nan=True)
+    [slope] = torch.autograd.grad(moved.sum(), y)
+    assert slope[1:, 2].tolist() == [1.0, 1.0, 1.0]
+    assert slope[1].tolist()[:2] == [0.0, 0.0]
+    assert slope[3].tolist()[:2] == [1.0, 0.0]
+
+
+def test_answers_that_keep_all_rules_stay_and_so_do_their_slopes() -> None:
+    text = PLANT.split("rule")[0] + "rule first hard require oil <= gas\nrule then hard require gas <= water"
+    rules = fedkg.compile(text=text).constraints(x=fedkg.columns(["feed", "share"]), y=fedkg.columns(OUTPUTS))
+    y = torch.tensor([[1.0, 2, 3], [2, 4, 9]], requires_grad=True)
+    moved = rules.project(torch.zeros(2, 2), y)
+    assert torch.equal(moved, y)
+    moved.sum().backward()
+    assert y.grad is not None
+    assert torch.equal(y.grad, torch.ones_like(y))
+
+
 def test_coefficients_that_no_sample_knows_move_nothing() -> None:
     x, y = batch(3)
     x[:] = torch.nan

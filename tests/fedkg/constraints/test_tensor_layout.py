@@ -21,11 +21,17 @@ def test_scalings_come_as_lists_arrays_or_tensors(numbers: Any) -> None:
     assert layout.mean == layout.std == (1.0, 2.0)
 
 
-def test_one_number_stands_for_all_and_one_half_for_the_other() -> None:
-    assert columns(["a", "b"], std=2).std == (2.0, 2.0)
-    assert columns(["a", "b"], std=2).mean == (0.0, 0.0)
-    assert columns(["a"], mean=[3.0]).std == (1.0,)
+def test_one_number_stands_for_all() -> None:
+    assert columns(["a", "b"], mean=0, std=2).std == (2.0, 2.0)
+    assert columns(["a", "b"], mean=0, std=2).mean == (0.0, 0.0)
     assert columns(["a"]).mean is None
+
+
+@pytest.mark.parametrize(("there", "lacking", "neutral"), [("mean", "std", "1.0"), ("std", "mean", "0.0")])
+def test_half_a_scaling_is_refused(there: str, lacking: str, neutral: str) -> None:
+    with pytest.raises(LayoutError, match=f"has a {there} and no {lacking}") as caught:
+        columns(["a"], **{there: [3.0]})
+    assert caught.value.help.endswith(f"{lacking}={neutral} where that is meant")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_nonsense_is_refused(make: Any, words: str) -> None:
 
 
 def test_output_layouts_join_in_order() -> None:
-    joined = columns(["density"], mean=[2.0]) + probability("failure") + logit("trip") + scores("grade", ["A", "B"])
+    joined = columns(["density"], mean=[2.0], std=1) + probability("failure") + logit("trip") + scores("grade", ["A", "B"])
     assert [(entry.kind, entry.name, entry.category) for entry in joined.entries] == [
         ("value", "density", ""),
         ("probability", "failure", ""),
@@ -57,7 +63,9 @@ def test_output_layouts_join_in_order() -> None:
         ("score", "grade", "A"),
         ("score", "grade", "B"),
     ]
-    assert outputs_of((columns(["density"], mean=[2.0]), probability("failure"), logit("trip"), scores("grade", ["A", "B"]))) == joined
+    assert (
+        outputs_of((columns(["density"], mean=[2.0], std=1), probability("failure"), logit("trip"), scores("grade", ["A", "B"]))) == joined
+    )
     assert len(outputs_of(None)) == len(OutputLayout()) == 0
 
 

@@ -74,6 +74,18 @@ def test_what_is_nearest_satisfies_all_properties_and_is_its_own_nearest(pack: f
         assert torch.equal(here.nearest(trace, torch.full((len(trace),), place)), trace)
 
 
+@pytest.mark.parametrize("layout", [BOTH, fedkg.columns(["x", "y"], mean=[50.0, 50.0], std=[30.0, 30.0])])
+def test_forecasts_of_a_model_that_has_diverged_stay_as_they_are(pack: fedkg.Pack, layout: fedkg.InputLayout) -> None:
+    here, client = found(pack, ["t1"], traces(3), layout), torch.arange(2).repeat(2)
+    forecast = torch.full((4, STEPS, 2), 400.0, dtype=torch.float64)
+    expected = here.corrected(forecast, client)
+    forecast[1, 2, 0] = torch.nan
+    moved = here.corrected(forecast, client)
+    torch.testing.assert_close(moved[1], forecast[1], equal_nan=True)
+    assert torch.equal(moved[[0, 2, 3]], expected[[0, 2, 3]])
+    assert bool((expected != 400.0).any())
+
+
 @pytest.mark.parametrize("name", ["t1", "t2", "extremes", "t3", "t4", "t5", "t6", "t7"])
 def test_every_template_as_a_property(pack: fedkg.Pack, name: str) -> None:
     here, client = found(pack, [name], traces(3)), torch.arange(2).repeat(20)

@@ -1,4 +1,4 @@
-"""Protected trainings that are no better than the same answer for every row: the noise is told as the likely cause."""
+"""Protected trainings that are no better than the same answer for every row: what is likely to be the cause is told, the noise first."""
 
 from __future__ import annotations
 
@@ -48,13 +48,15 @@ def test_a_run_that_noise_has_drowned_says_so_and_what_to_change(fields, tmp_pat
     test = RunFolder(run.folder).read_json("split.json")["test"]
     assert results["trivial"] == alarm_everywhere(test["positives"], test["rows"])
     assert float(RunFolder(run.folder).rows("rounds.csv")[-1]["f1"]) == 0
+    rate = Job.model_validate({**fields, "privacy": SITES}).training.learning_rate
     [said] = [sentence for sentence in run.sentences if "likely cause" in sentence]
     assert said == results["sentences"][-1]
     assert said == (
         "The protected training ends no better than the same answer for every test row "
-        f"(F1 {results['trivial']:.3f}): FedAvg at 0.000. The noise that hides a site is the likely cause. "
-        "What leaves more of a training: less `privacy.noise` (now 50), more sites, or a larger `training.participation` (now 1). "
-        "The same job without `privacy` shows what is learnt without noise."
+        f"(F1 {results['trivial']:.3f}): FedAvg at 0.000. The likely cause is the noise that hides a site, or too little training: "
+        f"few `training.rounds` (now {fields['training']['rounds']}), a small `training.learning_rate` (now {rate:g}). "
+        "The same job without `privacy` shows which: what is learnt without noise. "
+        "What leaves more of a training under it: less `privacy.noise` (now 50), more sites."
     )
     plain = run_job(fields, out=tmp_path / "plain")
     assert not any("likely cause" in sentence for sentence in plain.sentences)
@@ -78,17 +80,33 @@ def test_trainings_that_have_learnt_something_or_of_which_nothing_is_known_are_n
 def test_what_would_help_is_told_by_what_was_asked_for():
     [said] = drowned([ended(0.02), ended(0.3), ended(0.05)])
     assert said.startswith("2 of 3 protected trainings end no better than the same answer for every test row (F1 0.100): FedAvg at 0.020")
-    ways = "a larger `privacy.epsilon` (now 0.5)", "fewer `training.rounds` (now 7)", "a larger `training.batch` (now 64)", "more rows"
+    ways = (
+        "a larger `privacy.epsilon` (now 0.5)",
+        "few `training.rounds` (now 7)",
+        "fewer `training.rounds`",
+        "a larger `training.batch` (now 64)",
+        "more rows",
+    )
     for way in ways:
         assert way in said
     assert "hides a row" in said
     assert "participation" not in said
+    assert "a small `training.learning_rate` (now 0.1)" in said
     both = [ended(0.0), ended(0.0, **SITES), ended(0.0, unit="example", epsilon=4.0, noise=2.0, delta=1e-3), *[ended(0.0)] * 3]
     [said] = drowned(both)
     assert "hides a row or a site" in said
     assert "and 2 more. " in said
     assert "less `privacy.noise` (now 50 and 2)" in said
     assert "`privacy.epsilon` (now 0.5)" in said
+
+
+def test_all_sites_cannot_take_part_more_often():
+    for share, told in ((1.0, False), (0.5, True)):
+        one = job(**SITES)
+        one = one.model_copy(update={"training": one.training.model_copy(update={"participation": share})})
+        [said] = drowned([Ended(title="FedAvg", job=one, measure="f1", figure=0.0, trivial=0.1)])
+        assert [("participation" in said), ("a larger `training.participation` (now 0.5)" in said)] == [told, told]
+        assert "more sites" in said
 
 
 def test_arms_without_a_promise_are_not_among_them():

@@ -15,6 +15,7 @@ from fedkg.knowledge.inject import Injected, inject
 from fedkg.knowledge.known import reconcile
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 
+pytestmark = pytest.mark.filterwarnings("ignore:a trust of")  # predictions come with what is known, here
 X = torch.tensor([[1.0, 0.0], [-1.0, 0.5], [2.0, 1.0], [-2.0, -1.0]], dtype=torch.float64)
 LABELS = torch.tensor([0, 2, 2, 0])  # those of samples 2 and 3 are ruled out
 
@@ -61,7 +62,7 @@ def test_the_knowledge_of_a_pack_is_named_by_its_models(tmp_path: Path) -> None:
     x = torch.tensor([[25.0], [10.0], [18.0]])
     wrong = model.known(x, policy="repair")
     for known in (wrong, wrong[torch.tensor([0, 1, 2])], wrong.to("cpu")):
-        with pytest.raises(KnowledgeError, match=r"by `by_ash`, `said` rules out 1 of 3 labels[^\n]*\n.*\n  received: sample 0 "):
+        with pytest.raises(KnowledgeError, match=r"what is known by `by_ash` rules out 1 of 3 labels[^\n]*\n.*\n  received: sample 0 "):
             model.loss(x, torch.tensor([0, 1, 2]), known=known)
     with pytest.raises(KnowledgeError, match="the knowledge by `by_ash`, `said` contradicts itself or the labels"):
         reconcile(wrong, torch.tensor([0, 1, 2]))

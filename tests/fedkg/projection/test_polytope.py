@@ -208,6 +208,29 @@ def test_a_start_that_is_near_changes_nothing() -> None:
     torch.testing.assert_close(project_polytope(nearby, matrix, ends, warm=first).point, project_polytope(nearby, matrix, ends).point)
 
 
+def test_a_start_of_other_points_or_rows_is_refused() -> None:
+    matrix, ends = random_rows(91, 5)
+    x = drawn(92, 8, N)
+    for points, rows in ((3, 5), (8, 2), (5, 8)):
+        other = project_polytope(drawn(93, points, N), *random_rows(94, rows))
+        with pytest.raises(SetError, match="do not fit"):
+            project_polytope(x, matrix, ends, warm=other)
+    first = project_polytope(x, matrix, ends)
+    torch.testing.assert_close(project_polytope(x.unflatten(0, (2, 4)), matrix, ends, warm=first).point.flatten(0, 1), first.point)
+
+
+@pytest.mark.parametrize("count", [0, 1, 70])
+@pytest.mark.parametrize("rows", [4, 20])
+def test_points_that_keep_all_rows_stay_and_so_do_their_slopes(count: int, rows: int) -> None:
+    matrix, ends = random_rows(99, rows)
+    x = drawn(101, N).expand(count, N).clone().requires_grad_()  # the point in their midst
+    nearest = project_polytope(x, matrix, ends).point
+    assert torch.equal(nearest, x)
+    nearest.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, torch.ones_like(x))
+
+
 def test_nothing_to_do() -> None:
     rows, ends = random_rows(95, 4)
     assert project_polytope(torch.zeros(0, N, dtype=DOUBLE), rows, ends).point.shape == (0, N)
@@ -227,6 +250,12 @@ def test_polytopes_that_make_no_sense_are_refused() -> None:
         project_polytope(x, rows, ends, rows)
     with pytest.raises(SetError, match="ends are numbers"):
         project_polytope(x, rows, ends * torch.nan)
+    for number in (torch.nan, torch.inf, 1e200):
+        broken = rows.clone()
+        broken[1, 1] = number
+        for each in (broken, broken.expand(3, -1, -1)):
+            with pytest.raises(SetError, match="rows are finite"):
+                project_polytope(x, each, ends)
 
 
 def mixed_signs(m: int, seed: int) -> tuple[Tensor, Tensor]:

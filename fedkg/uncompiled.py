@@ -1,7 +1,8 @@
 """What `torch.compile` leaves as it is.
 
-Rules are looked up, cut into chunks and put together anew for every batch: traced, this takes minutes and gains nothing that their few
-large operations do not have already. Inside a compiled function they run as they do outside of it, and the model around them is compiled.
+Rules are looked up, cut into chunks and put together anew for every batch, and nearest points of polytopes are found by loops that look at
+their numbers: traced, this takes minutes or fails, and gains nothing that their few large operations do not have already. Inside a compiled
+function they run as they do outside of it, and the model around them is compiled.
 """
 
 from __future__ import annotations

@@ -1,0 +1,128 @@
+"""What a set's own numbers have to be, declared beside its fields: of shapes that fit each other and the points, and no nonsense.
+
+Letters: [...] any leading shape of points, n their length; m, q counts of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import SetError
+
+KEY = "numbers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """Of one field.
+
+    Attributes:
+        ends: the letters of its last dimensions, behind any leading shape; "n|1" is n, or 1 for all entries.
+        finite: whether infinity is none of its numbers; NaN never is.
+        each: whether its leading shape has to be spread over that of the points; otherwise they broadcast to each other.
+    """
+
+    ends: tuple[str, ...] = ()
+    finite: bool = True
+    each: bool = False
+
+
+def of_numbers(ends: str = "", *, finite: bool = True, each: bool = False) -> Mapping[str, Declared]:
+    """The metadata of a field: ``field(metadata=of_numbers("m n"))``; see `Declared`."""
+    return {KEY: Declared(ends=tuple(ends.split()), finite=finite, each=each)}
+
+
+def check_made(made: Any) -> None:  # a dataclass
+    """Raise SetError where a set's numbers make no sense (of those on a device none is looked at), or do not fit each other."""
+    if torch.compiler.is_compiling():
+        return
+    given = _declared(made)
+    check_shapes(type(made).__name__, given)
+    for name, value, declared in given:
+        if _nonsense(value, declared.finite):
+            raise SetError(
+                f"`{type(made).__name__}.{name}` has an entry that makes no sense",
+                expected="finite numbers" if declared.finite else "numbers, or infinite for no bound",
+                received="NaN" if not declared.finite else f"the number {value}" if isinstance(value, Real) else "NaN, or an infinite one",
+            )
+
+
+def check_fit(made: Any, point: Tensor) -> None:  # a dataclass
+    """Raise SetError where a set's numbers are not those of points like these; left to torch where a graph is recorded."""
+    if not torch.compiler.is_compiling():
+        check_shapes(type(made).__name__, _declared(made), point)
+
+
+def check_shapes(name: str, given: Sequence[tuple[str, Any, Declared]], point: Tensor | None = None) -> None:
+    """Raise SetError where tensors do not have the shapes that are declared.
+
+    Args:
+        name: of the set. given: for each of its fields the name, the value, and what is declared; numbers and None fit everything. point:
+            [..., n] to which they are held; None: only to each other.
+    """
+    tensors = [(field, value, declared) for field, value, declared in given if isinstance(value, Tensor) and value.ndim]
+    if not tensors:
+        return
+    sizes = {} if point is None else {"n": point.shape[-1]}
+    lead = () if point is None else tuple(point.shape[:-1])
+    for field, value, declared in tensors:
+        before = value.ndim - len(declared.ends)
+        own = tuple(value.shape[: max(before, 0)])
+        fits = before >= 0 and all(
+            _is_size(size, letter, sizes) for size, letter in zip(value.shape[max(before, 0) :], declared.ends, strict=False)
+        )
+        joined = _broadcast(own, lead)
+        if not fits or joined is None or (declared.each and point is not None and joined != tuple(point.shape[:-1])):
+            held = "the points" if point is not None else "the rest of the set"
+            points = () if point is None else (f"points {list(point.shape)}",)
+            raise SetError(
+                f"`{name}.{field}` does not fit {held}",
+                expected=f"[{', '.join(('...', *declared.ends))}], points being [..., n]",
+                received=", ".join([*(f"{other} {list(one.shape)}" for other, one, _ in tensors), *points]),
+            )
+        lead = lead if point is not None and not declared.each else joined
+
+
+def _declared(made: Any) -> list[tuple[str, Any, Declared]]:
+    kinds = _of_class(type(made))  # type: ignore[arg-type]  # classes can be hashed
+    return [(name, getattr(made, name), declared) for name, declared in kinds]
+
+
+@cache
+def _of_class(made: Any) -> tuple[tuple[str, Declared], ...]:  # a dataclass
+    return tuple((field.name, field.metadata[KEY]) for field in fields(made) if KEY in field.metadata)
+
+
+def _is_size(size: int, letter: str, sizes: dict[str, int]) -> bool:
+    """Whether a size is that of a letter, which it becomes where the letter has none yet."""
+    name, _, one = letter.partition("|")
+    return (bool(one) and size == 1) or sizes.setdefault(name, size) == size
+
+
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape that both are spread to; None where they do not go together."""
+    if not left or left == right:
+        return right
+    width = max(len(left), len(right))
+    pairs = list(zip((1,) * (width - len(left)) + left, (1,) * (width - len(right)) + right, strict=True))
+    return tuple(b if a == 1 else a for a, b in pairs) if all(a == b or 1 in (a, b) for a, b in pairs) else None
+
+
+def _nonsense(value: Any, finite: bool) -> bool:
+    """Whether a number is NaN, or infinite where it must not be; False where looking at it has to be waited for."""
+    if isinstance(value, Real):
+        return math.isnan(value) or (finite and math.isinf(value))
+    if not isinstance(value, Tensor) or value.device.type != "cpu":
+        return False
+    try:
+        return not bool(value.isfinite().all()) if finite else bool(value.isnan().any())
+    except RuntimeError:  # inside a transform that lets no number be looked at
+        return False

@@ -1,0 +1,90 @@
+"""What people give to the teacher, looked at before a trace is moved: a bank, parameters, traces, clients.
+
+Letters: B traces, T steps, V channels, C clients, P parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedkg.errors import SetError
+from fedkg.pack import Bank, walk
+from fedkg.pack.formulas import Temporal, Until
+
+
+# `Any` in what follows: what people give may be anything.
+def check_bank(bank: Any) -> None:
+    """Raise unless it is the bank of a formula."""
+    if not isinstance(bank, Bank):
+        raise SetError(
+            "a teacher is made of the bank of one formula",
+            expected="a bank",
+            received=type(bank).__name__,
+            help="Teacher(pack.banks[0], ...); of what is mined: pack.conditions[inference.condition]",
+        )
+
+
+def check_traces(traces: Any, steps: int, channels: int) -> None:
+    """Raise unless traces are floating-point numbers [B, T, V]."""
+    expected = f"[B, {steps}, {channels}]"
+    if not isinstance(traces, Tensor):
+        help_ = "torch.tensor(traces, dtype=torch.float32)"
+        raise SetError("traces are a tensor", expected=expected, received=type(traces).__name__, help=help_)
+    if traces.ndim != 3 or traces.shape[1:] != (steps, channels):
+        raise SetError("the traces do not fit the formula", expected=expected, received=str(list(traces.shape)))
+    if not traces.is_floating_point():
+        raise SetError("a trace is moved by fractions", expected="traces.float()", received=str(traces.dtype).removeprefix("torch."))
+
+
+def check_owner(client: Any, rows: int) -> None:
+    """Raise unless there is a client for each of so many traces."""
+    if not isinstance(client, Tensor) or client.dtype != torch.int64 or client.shape != (rows,):
+        tensor = isinstance(client, Tensor)
+        received = f"{str(client.dtype).removeprefix('torch.')} {list(client.shape)}" if tensor else type(client).__name__
+        raise SetError("the clients do not fit the traces", expected=f"int64 [{rows}]", received=received)
+
+
+def check_params(bank: Bank, params: Tensor) -> None:
+    """Raise where parameters [C, P] are not those of a formula that can be unrolled once for all clients."""
+    if params.ndim != 2 or params.shape[1] != bank.params.shape[1] or not params.shape[0]:
+        expected = f"[C, {bank.params.shape[1]}]"
+        raise SetError("the parameters do not fit the formula", expected=expected, received=str(list(params.shape)))
+    if bool(params.isnan().any()):
+        client = int(params.isnan().any(1).int().argmax())
+        raise SetError(f"client {client} has a parameter without a value", help="leave out clients for which mining determined nothing")
+    windows = [part for _, part in walk.everywhere(bank.skeleton) if isinstance(part, (Temporal, Until))]
+    bounds = params[:, sorted({place for part in windows for place in (part.low, part.high)})]
+    differing = torch.nonzero((bounds != bounds[:1]).any(1)).flatten().tolist()
+    if differing:
+        raise SetError(
+            f"client {differing[0]} has other bounds of windows than client 0",
+            help="make a teacher for the clients of each choice of bounds",
+        )
+
+
+def check_known(traces: Tensor) -> None:
+    """Raise where a number of traces [B, T, V] is unknown, or infinite: no other one is nearest to it."""
+    known = traces.isfinite()
+    if not bool(known.all()):
+        row, step, channel = (int(place) for place in torch.nonzero(~known)[0])
+        raise SetError(
+            f"trace {row} has no number at step {step}, channel {channel}",
+            expected="finite numbers: what is unknown has no nearest number",
+            received=f"{float(traces[row, step, channel])}",
+            help="fill it (with the number before, or the forecast's own), or leave the trace out: traces[traces.isfinite().all((1, 2))]",
+        )
+
+
+def check_clients(client: Tensor, clients: int) -> None:
+    """Raise where a trace is of a client that there is not."""
+    wrong = (client < 0) | (client >= clients)
+    if bool(wrong.any()):
+        row = int(wrong.int().argmax())
+        raise SetError(
+            f"trace {row} is of a client that the formula has no parameters for",
+            expected=f"0 .. {clients - 1}",
+            received=str(int(client[row])),
+        )
