@@ -100,7 +100,7 @@ def qpth_from(folder: Path) -> Callable[..., Tensor]:
     """qpth's batched solver, from a folder of its own, where it is put if it is not there."""
     own = folder / "qpth"
     if not (own / "qpth").exists():
-        print(f"putting qpth into {own}", file=sys.stderr)
+        print("putting qpth into an environment of its own", file=sys.stderr)
         asked = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(own), "qpth==0.0.18"]
         subprocess.run(asked, check=True)
     sys.path.append(str(own))

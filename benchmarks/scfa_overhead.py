@@ -1,6 +1,6 @@
 """What SCFA adds to a round of federated averaging: 3,000 constraints judged on 256 probe rows, on the shape of the milling job.
 
-    python benchmarks/scfa_overhead.py [--rows 3000] [--probe 256] [--turns 25]
+    python benchmarks/scfa_overhead.py [--rows 3000] [--probe 256] [--turns 50]
 
 Five sites of very different size with 6,500 rows in all, an MLP 6-32-32-1, five epochs in batches of 64, one thread; with three of the five
 sites in a round, each trained alone, as the job has it, and with all five in one stack. Both sides train from the same state in turn, a
@@ -140,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--probe", type=int, default=256)
-    parser.add_argument("--turns", type=int, default=25)
+    parser.add_argument("--turns", type=int, default=50)
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}")
