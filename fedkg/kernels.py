@@ -19,6 +19,7 @@ from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.extending import intrinsic as _intrinsic
 
 R = TypeVar("R")
 
@@ -46,6 +47,11 @@ def kernel(function: Callable[..., R]) -> Callable[..., R]:
 def inner(function: Callable[..., R]) -> Callable[..., R]:
     """A part of kernels that only kernels call: without what calls from Python need, which takes long to compile."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def instruction(typed: Callable[..., Any]) -> Any:
+    """What kernels call by the name of a function that says its types and writes its code, for what Numba has no name for."""
+    return _intrinsic(typed)
 
 
 def _compiled(function: Callable[..., R], **options: bool) -> Callable[..., R]:

@@ -14,7 +14,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from fedkg.kernels import instruction
 
 LANES = 32
 """Points whose total is kept in registers: eight of four numbers each, or four of eight."""
@@ -23,12 +24,7 @@ VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 INDEX = ir.IntType(64)
 
 
-def _instruction(typed: Callable[..., Any]) -> Any:
-    """What loops call by the name of a function that says its types and writes its code."""
-    return intrinsic(typed)
-
-
-@_instruction
+@instruction
 def less_products(_typing: Any, total: Any, left: Any, at_left: Any, right: Any, at_right: Any, first: Any, last: Any) -> Any:
     """``total`` [S] less the products of the rows of `left` and `right`, [..., S] each, at the places from the first to before the last."""
 
@@ -44,7 +40,7 @@ def less_products(_typing: Any, total: Any, left: Any, at_left: Any, right: Any,
     return types.none(total, left, at_left, right, at_right, types.int64, types.int64), generate
 
 
-@_instruction
+@instruction
 def less_weighted(_typing: Any, total: Any, by: Any, part: Any, at: Any, first: Any, last: Any) -> Any:
     """``total`` [S] less the rows of `part` [..., S] at the places from the first to before the last, each times its number in `by`."""
 

@@ -5,22 +5,16 @@ Arrays are contiguous and of one dimension.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from fedkg.constraints.specialised.programs import WORD
+from fedkg.kernels import instruction
 
 
-def _instruction(typed: Callable[..., Any]) -> Any:
-    """What loops call by the name of a function that says its types and writes its code."""
-    return intrinsic(typed)
-
-
-@_instruction
+@instruction
 def reaching(_typing: Any, values: Any, start: Any, levels: Any, at: Any) -> Any:
     """The word whose bits say which of 64 values from `start` reach their levels, which begin `at`; both of one type of floats."""
 
@@ -31,7 +25,7 @@ def reaching(_typing: Any, values: Any, start: Any, levels: Any, at: Any) -> Any
     return types.int64(values, start, levels, at), generate
 
 
-@_instruction
+@instruction
 def reaching_number(_typing: Any, values: Any, start: Any, level: Any) -> Any:
     """The word whose bits say which of 64 values from `start` reach a level of their type."""
 
@@ -45,7 +39,7 @@ def reaching_number(_typing: Any, values: Any, start: Any, level: Any) -> Any:
     return types.int64(values, start, level), generate
 
 
-@_instruction
+@instruction
 def ones(_typing: Any, word: Any) -> Any:
     """How many bits of an int64 are set."""
 
@@ -55,7 +49,7 @@ def ones(_typing: Any, word: Any) -> Any:
     return types.int64(word), generate
 
 
-@_instruction
+@instruction
 def shared(_typing: Any, words: Any, at: Any, flip: Any, masks: Any, place: Any) -> Any:
     """How many bits a word, flipped where `flip` has them, has in common with a mask; arrays of int64, in any number of dimensions."""
 
