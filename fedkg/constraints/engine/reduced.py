@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.engine.constants import constant
-from fedkg.constraints.engine.sliding import fronted, until_within
+from fedkg.constraints.engine.sliding import until_within
+from fedkg.mapped import fronted
 
 LONGEST = 64
 """Windows of more steps are left to `sliding`: it takes about log2(w) passes where a loop computes w values, and an accelerator does some

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fedkg.mapped import fronted as fronted  # for those that have it from here
+from fedkg.mapped import fronted
 
 
 def extreme(values: Tensor, first: int, last: int, beyond: float, *, lowest: bool, past: bool = False) -> Tensor:
