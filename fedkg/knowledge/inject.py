@@ -16,8 +16,9 @@ from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.bins import centres
 from fedkg.knowledge.conditions import Float
 from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability
-from fedkg.knowledge.known import Known, Policy, check_labels, check_policy, check_ruled_out, reconcile, ruled_out, said, with_class
+from fedkg.knowledge.known import Known, Policy, check_labels, check_policy, check_ruled_out, reconcile, ruled_out, with_class
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+from fedkg.said import said
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
 Prediction = PredictionKnowledge | Callable[[Tensor], Tensor]
@@ -196,9 +197,9 @@ def inject(model: nn.Module, prediction: Prediction | None = None, range: Range 
             stacklevel=2,
         )
     if isinstance(prediction, PredictionKnowledge) and isinstance(range, RangeKnowledge):
-        said, allowed = (part.classes or part.count for part in (prediction, range))
-        if said != allowed:
-            raise KnowledgeError("prediction and range are about different classes", received=f"{said} and {allowed}")
+        predicts, allows = (part.classes or part.count for part in (prediction, range))
+        if predicts != allows:
+            raise KnowledgeError("prediction and range are about different classes", received=f"{predicts} and {allows}")
     return Injected(model, prediction=prediction, range=range, trust=trust)
 
 

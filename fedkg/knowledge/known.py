@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.injection import NOTHING
+from fedkg.said import said
 
 Policy = Literal["error", "drop", "repair"]
 
@@ -144,11 +145,6 @@ def check_labels(labels: Tensor, known: Known, *, shown: bool = True) -> None:
         raise LayoutError(
             f"the label of row {row} is none of the {count} classes", expected=f"0 .. {count - 1}", received=str(int(labels.flatten()[row]))
         )
-
-
-def said(given: object) -> str:
-    """What something is, for messages."""
-    return f"{str(given.dtype).removeprefix('torch.')} {list(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
 
 
 def _mended(labels: object, shape: torch.Size) -> str:

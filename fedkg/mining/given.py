@@ -12,13 +12,14 @@ from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.mining.pick import Pick
 from fedkg.pack import Pack
 from fedkg.pack.inference import Inference
+from fedkg.said import said
 
 
 # `Any` here: what people give may be anything.
 def check_pack(pack: Any) -> None:
     """Raise KnowledgeError unless it is a pack."""
     if not isinstance(pack, Pack):
-        raise KnowledgeError("what is mined for stands in a pack", expected="a pack", received=_said(pack), help="fedkg.compile(FILE)")
+        raise KnowledgeError("what is mined for stands in a pack", expected="a pack", received=said(pack), help="fedkg.compile(FILE)")
 
 
 def check_asked(pack: Any, inference: Any) -> None:
@@ -29,7 +30,7 @@ def check_asked(pack: Any, inference: Any) -> None:
         raise KnowledgeError(
             "an inference is one of the pack's",
             expected=f"one of pack.manifest.inferences ({names})",
-            received=_said(inference),
+            received=said(inference),
             help="[found] = [one for one in pack.manifest.inferences if one.name == NAME]",
         )
 
@@ -37,12 +38,12 @@ def check_asked(pack: Any, inference: Any) -> None:
 def check_traces(x: Any, layout: Any, inside: Any) -> None:
     """Raise LayoutError unless traces are a tensor with a layout, and those that are there are told as truth values."""
     if not isinstance(x, Tensor):
-        raise LayoutError("traces are a tensor", expected="[C, S, T, F]", received=_said(x), help="torch.tensor(x, dtype=torch.float64)")
+        raise LayoutError("traces are a tensor", expected="[C, S, T, F]", received=said(x), help="torch.tensor(x, dtype=torch.float64)")
     if not isinstance(layout, InputLayout):
-        raise LayoutError("the layout says what the features are", received=_said(layout), help='layout=fedkg.columns(["volume"])')
+        raise LayoutError("the layout says what the features are", received=said(layout), help='layout=fedkg.columns(["volume"])')
     if inside is not None and not (isinstance(inside, Tensor) and inside.dtype == torch.bool):
         right = "inside.bool()" if isinstance(inside, Tensor) else "torch.tensor(inside, dtype=torch.bool)"
-        raise LayoutError("`inside` says which traces are there", expected="a bool tensor [C, S]", received=_said(inside), help=right)
+        raise LayoutError("`inside` says which traces are there", expected="a bool tensor [C, S]", received=said(inside), help=right)
 
 
 def check_pick(pick: Any) -> None:
@@ -50,7 +51,7 @@ def check_pick(pick: Any) -> None:
     if not isinstance(pick, Pick):
         right = f"pick=quantile({float(pick):g})" if isinstance(pick, float | int) and 0 < pick <= 1 else "pick=quantile(0.95)"
         raise KnowledgeError(
-            "`pick` says how many of the traces count", expected="least, quantile(...) or private(...)", received=_said(pick), help=right
+            "`pick` says how many of the traces count", expected="least, quantile(...) or private(...)", received=said(pick), help=right
         )
 
 
@@ -58,9 +59,3 @@ def check_method(method: Any) -> None:
     """Raise KnowledgeError unless there is such a method."""
     if method not in ("exact", "bisection"):
         raise KnowledgeError("there is no such way to mine", expected='method="exact" or method="bisection"', received=repr(method))
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-    return repr(value) if isinstance(value, str | float | int) else type(value).__name__

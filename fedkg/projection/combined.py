@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import SetError
-from fedkg.projection.given import said
 from fedkg.projection.interface import ProjectionSet
 from fedkg.projection.linear_sets import common_polytope
+from fedkg.said import said
 from fedkg.uncompiled import uncompiled
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fedkg.errors import SetError
 from fedkg.projection.shapes import check_fit, check_made
+from fedkg.said import said
 
 ON_POINTS = ("project", "excess", "distance2", "contains")
 """The methods of a set that take points."""
@@ -103,12 +104,3 @@ def numbers_given(value: Any, where: str, declared: str) -> Any:
         received=said(value),
         help="torch.tensor([0.5, 2.0]); of tensors: torch.stack([...])",
     )
-
-
-def said(value: Any) -> str:
-    """What something is, for messages."""
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-    if isinstance(value, Real):
-        return f"the number {value}"
-    return type(value).__name__

@@ -13,6 +13,7 @@ from torch import Tensor
 from fedkg.errors import SetError
 from fedkg.pack import Bank, walk
 from fedkg.pack.formulas import Temporal, Until
+from fedkg.said import said
 
 
 # `Any` in what follows: what people give may be anything.
@@ -42,9 +43,7 @@ def check_traces(traces: Any, steps: int, channels: int) -> None:
 def check_owner(client: Any, rows: int) -> None:
     """Raise unless there is a client for each of so many traces."""
     if not isinstance(client, Tensor) or client.dtype != torch.int64 or client.shape != (rows,):
-        tensor = isinstance(client, Tensor)
-        received = f"{str(client.dtype).removeprefix('torch.')} {list(client.shape)}" if tensor else type(client).__name__
-        raise SetError("the clients do not fit the traces", expected=f"int64 [{rows}]", received=received)
+        raise SetError("the clients do not fit the traces", expected=f"int64 [{rows}]", received=said(client))
 
 
 def check_params(bank: Bank, params: Tensor) -> None:

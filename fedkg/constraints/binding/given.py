@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.errors import LayoutError
+from fedkg.said import said
 
 
 def batch_of(x: Any) -> Tensor:
@@ -37,7 +38,7 @@ def check_floating(y: Any) -> None:
         raise LayoutError(
             "answers are projected as floating-point numbers",
             expected="float32, or float64",
-            received=f"{str(y.dtype).removeprefix('torch.')} {list(y.shape)}",
+            received=said(y),
             help="y.real" if y.is_complex() else "y.float()",
         )
 

@@ -62,7 +62,7 @@ def test_an_inference_by_its_name_is_told_where_it_stands(pack: fedkg.Pack, ask:
 
 def test_a_pick_and_a_method_are_those_that_there_are(pack: fedkg.Pack) -> None:
     for ask in (mine, mine_properties):
-        with pytest.raises(KnowledgeError, match=r"private\(...\)\n  received: 0.9\n  help: pick=quantile\(0.9\)"):
+        with pytest.raises(KnowledgeError, match=r"private\(...\)\n  received: the number 0.9\n  help: pick=quantile\(0.9\)"):
             call(pack, ask, pick=0.9)
     with pytest.raises(KnowledgeError, match=r'expected: method="exact" or method="bisection"\n  received: \'bisect\''):
         call(pack, mine, method="bisect")
